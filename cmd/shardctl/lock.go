@@ -22,6 +22,7 @@ import (
 	"github.com/shardctl/shardctl/internal/lockcommand"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/replica"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -77,7 +78,7 @@ func (o *lockOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	collectEarly()
 	// The worker says what there is to say. Once it is dead, what keeps the guard here is an error.
-	out := newLogs(config.Log{Level: "error", Format: "console"}, os.Stderr)
+	out := newLogs(settings.Log{Level: "error", Format: "console"}, os.Stderr)
 	defer out.close()
 	db := &guardStore{config: s.StoreConfig(logr.Discard())}
 	code, err := guard.Run(cmd.Context(), guard.Config{
@@ -106,7 +107,7 @@ const lockStoreLimit = 10 * time.Second
 
 // work takes the lock and has the guard run the command.
 func (o *lockOptions) work(
-	ctx context.Context, stderr io.Writer, s *config.Settings, args []string,
+	ctx context.Context, stderr io.Writer, s *settings.Settings, args []string,
 ) (lockcommand.Outcome, error) {
 	own := lockSignals()
 	client, err := worker.Connect()
@@ -269,14 +270,14 @@ func (o *lockOptions) checkRequest() error {
 }
 
 // settings are what a configuration says of the store, or the flags.
-func (o *lockOptions) settings() (*config.Settings, error) {
+func (o *lockOptions) settings() (*settings.Settings, error) {
 	if len(o.paths) > 0 {
 		s, err := load(o.paths)
 		if err != nil {
 			return nil, err
 		}
-		return &config.Settings{
-			Cluster: s.Cluster, Self: config.Self{Instance: s.Instance}, Store: s.Store, Lease: s.Lease,
+		return &settings.Settings{
+			Cluster: s.Cluster, Self: settings.Self{Instance: s.Instance}, Store: s.Store, Lease: s.Lease,
 		}, nil
 	}
 	uri := cmp.Or(o.store, os.Getenv(envStoreURI))
@@ -288,9 +289,9 @@ func (o *lockOptions) settings() (*config.Settings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("name of this machine: %w", err)
 	}
-	return &config.Settings{
-		Cluster: c.Cluster, Self: config.Self{Instance: host}, Lease: config.Lease{Duration: o.lease},
-		Store: config.Store{
+	return &settings.Settings{
+		Cluster: c.Cluster, Self: settings.Self{Instance: host}, Lease: settings.Lease{Duration: o.lease},
+		Store: settings.Store{
 			URI: c.URI, Renew: c.Renew, Database: c.Database, Withheld: config.SecretVariables(uri, os.LookupEnv),
 		},
 	}, nil

@@ -6,8 +6,8 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -29,7 +29,7 @@ func openToRun(ctx context.Context, c store.Config) (store.Store, error) {
 var hooked = func(db store.Store) store.Store { return db }
 
 // obstructs says whether a process keeps all others from writing to the store that the settings name.
-func obstructs(s *config.Settings, pid int) bool {
+func obstructs(s *settings.Settings, pid int) bool {
 	blocks, err := store.BlocksWriters(s.StoreConfig(logr.Discard()), pid)
 	return blocks && err == nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/cli"
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/reconcile"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/balancer"
 )
 
@@ -45,7 +45,7 @@ func planCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.plan(cli.Shown(cmd.OutOrStdout()), s)
+			return o.plan(cli.Shown(cmd.OutOrStdout()), s.Settings)
 		},
 	}
 	cmd.Flags().IntVar(&o.replicas, "replicas", 0, "how many replicas, 1 to 10000; required")
@@ -67,7 +67,7 @@ func (o *planOptions) check() error {
 	return nil
 }
 
-func (o *planOptions) plan(w io.Writer, s *config.Settings) error {
+func (o *planOptions) plan(w io.Writer, s *settings.Settings) error {
 	members := reconcile.Replicas(o.replicas, planMember(s))
 	if err := o.relabel(members); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (o *planOptions) plan(w io.Writer, s *config.Settings) error {
 	return nil
 }
 
-func planGroups(s *config.Settings) []balancer.Group {
+func planGroups(s *settings.Settings) []balancer.Group {
 	groups := make([]balancer.Group, len(s.Groups))
 	for i, g := range s.Groups {
 		groups[i] = balancer.Group{Name: g.Name, Selector: g.Selector, Keys: make([]balancer.Key, len(g.Tasks))}
@@ -98,7 +98,7 @@ func planGroups(s *config.Settings) []balancer.Group {
 }
 
 // planMember is what each replica is like: as this configuration makes it.
-func planMember(s *config.Settings) balancer.Member {
+func planMember(s *settings.Settings) balancer.Member {
 	m := balancer.Member{MaxTasks: s.MaxTasks, Labels: s.Labels, Caps: map[string]int{}}
 	for _, g := range s.Groups {
 		if g.Cap != nil {
@@ -137,7 +137,7 @@ func (o *planOptions) relabel(members []balancer.Member) error {
 }
 
 // table shows it at one glance: a verdict for each group first, then who owns how many.
-func (o *planOptions) table(f reconcile.Forecast, s *config.Settings) string {
+func (o *planOptions) table(f reconcile.Forecast, s *settings.Settings) string {
 	if len(f.Groups) == 0 {
 		return "no tasks: the configuration has no groups\n"
 	}

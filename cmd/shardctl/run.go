@@ -18,6 +18,7 @@ import (
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/kinds"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -86,9 +87,9 @@ func configOptions() config.Options {
 
 // load reads the configuration. Every error is printed here, one a line as compilers do, and the exit code is
 // [cli.CodeUsage].
-func load(paths []string) (*config.Settings, error) { return loadWith(paths, configOptions()) }
+func load(paths []string) (*config.Config, error) { return loadWith(paths, configOptions()) }
 
-func loadWith(paths []string, options config.Options) (*config.Settings, error) {
+func loadWith(paths []string, options config.Options) (*config.Config, error) {
 	s, err := config.Load(paths, options)
 	if err == nil {
 		return s, nil
@@ -100,19 +101,19 @@ func loadWith(paths []string, options config.Options) (*config.Settings, error) 
 // runGuard is the parent process: it starts the worker, and ends the tasks and marks their session dead should the
 // worker die.
 func runGuard(ctx context.Context, o runOptions) error {
-	s, err := load(o.paths)
+	read, err := load(o.paths)
 	if err != nil {
 		return err
 	}
-	if o.untilDone && len(jobs(s)) == 0 {
+	if o.untilDone && len(jobs(read.Settings)) == 0 {
 		return usage("--until-done: no task has restart: never")
 	}
-	out := newLogs(s.Log, os.Stderr)
+	out := newLogs(read.Log, os.Stderr)
 	defer out.close()
-	instance := s.Instance
+	instance := read.Instance
 	log := out.own.WithName("guard").WithValues("instance", instance)
 	// The guard needs to know how to reach the store and no tasks, of which there may be very many.
-	s = &config.Settings{Cluster: s.Cluster, Store: s.Store, Lease: s.Lease}
+	s := &settings.Settings{Cluster: read.Cluster, Store: read.Store, Lease: read.Lease}
 	collectEarly()
 	db := &guardStore{config: s.StoreConfig(log)}
 	code, err := guard.Run(ctx, guard.Config{
@@ -179,7 +180,7 @@ func (g *guardStore) keepSession(ctx context.Context, session string, runs func(
 }
 
 // discovering are the names of the groups that make tasks of what exists.
-func discovering(s *config.Settings) []string {
+func discovering(s *settings.Settings) []string {
 	var names []string
 	for _, g := range s.Groups {
 		if g.Discover != nil {
@@ -222,7 +223,7 @@ Exit code 0: it is good; 2: it is not. What is allowed and probably not meant is
 				return s.Print(cli.Shown(cmd.OutOrStdout()))
 			}
 			more := ""
-			if names := discovering(s); len(names) > 0 {
+			if names := discovering(s.Settings); len(names) > 0 {
 				more = ", and those that are discovered for " + strings.Join(names, ", ")
 			}
 			_, err = fmt.Fprintf(

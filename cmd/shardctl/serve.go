@@ -17,8 +17,8 @@ import (
 	"github.com/shardctl/shardctl/internal/admin"
 	"github.com/shardctl/shardctl/internal/application"
 	"github.com/shardctl/shardctl/internal/certs"
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/route"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/web"
@@ -50,7 +50,7 @@ func (w *workerProcess) serve(ctx, part context.Context, group *errgroup.Group) 
 	}
 	for _, l := range []struct {
 		field, address string
-		tls            config.TLS
+		tls            settings.TLS
 		handler        http.Handler
 		limit          web.Connections
 	}{
@@ -111,7 +111,7 @@ func (w *workerProcess) guardListeners(log logr.Logger) (*admin.Guard, error) {
 	return guard, nil
 }
 
-func scheme(t config.TLS) string {
+func scheme(t settings.TLS) string {
 	if t.Enabled() {
 		return "https"
 	}
@@ -119,7 +119,7 @@ func scheme(t config.TLS) string {
 }
 
 // peerClient asks other replicas, whose certificates are signed as this one's is: often by an authority of one's own.
-func peerClient(t config.TLS, log logr.Logger) (*http.Client, error) {
+func peerClient(t settings.TLS, log logr.Logger) (*http.Client, error) {
 	client := &http.Client{Timeout: peerTimeout}
 	if t.CAFile == "" {
 		return client, nil
@@ -179,7 +179,7 @@ func awaitAddress(
 	}
 }
 
-func listen(ctx context.Context, address string, t config.TLS, log logr.Logger) (net.Listener, error) {
+func listen(ctx context.Context, address string, t settings.TLS, log logr.Logger) (net.Listener, error) {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", address)
 	if err != nil || !t.Enabled() {

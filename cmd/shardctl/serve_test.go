@@ -18,7 +18,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/application"
 	"github.com/shardctl/shardctl/internal/cli"
-	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/taskrun"
@@ -44,7 +44,7 @@ func TestAddressesInUseAreWaitedFor(t *testing.T) {
 		return l
 	}
 	overTCP := func(ctx context.Context, address string) (net.Listener, error) {
-		return listen(ctx, address, config.TLS{}, logr.Discard())
+		return listen(ctx, address, settings.TLS{}, logr.Discard())
 	}
 	for name, source := range map[string]struct {
 		take func() (net.Listener, string)
@@ -148,7 +148,7 @@ func TestPeerLogsByAnAuthorityOfOnesOwn(t *testing.T) {
 		{caFile, "from b\n", http.StatusOK},
 		{"", "did not answer", http.StatusServiceUnavailable},
 	} {
-		tls := config.TLS{CertFile: "c", KeyFile: "k", CAFile: test.caFile}
+		tls := settings.TLS{CertFile: "c", KeyFile: "k", CAFile: test.caFile}
 		peers, err := peerClient(tls, logr.Discard())
 		if err != nil {
 			t.Fatal(err)

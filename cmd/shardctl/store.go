@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/internal/view"
@@ -85,7 +86,7 @@ func shownStore(c store.Config) string {
 
 // offline shows what the store says, without a replica.
 func offline(ctx context.Context, paths []string) (found *snapshot.Cluster, err error) {
-	err = reading(ctx, paths, func(s *config.Settings, db store.Store) error {
+	err = reading(ctx, paths, func(s *settings.Settings, db store.Store) error {
 		found, err = view.NewOffline(s, db).Snapshot(ctx, version, time.Now())
 		return err
 	})
@@ -94,13 +95,13 @@ func offline(ctx context.Context, paths []string) (found *snapshot.Cluster, err 
 
 // past shows what the store keeps of events and runs, without a replica.
 func past(ctx context.Context, paths []string, use func(snapshot.StoreSource) error) error {
-	return reading(ctx, paths, func(s *config.Settings, db store.Store) error {
+	return reading(ctx, paths, func(s *settings.Settings, db store.Store) error {
 		return use(view.NewOffline(s, db))
 	})
 }
 
 // reading opens the store for as long as use goes on. An empty one looks as if no task had ever run: nothing is made.
-func reading(ctx context.Context, paths []string, use func(*config.Settings, store.Store) error) error {
+func reading(ctx context.Context, paths []string, use func(*settings.Settings, store.Store) error) error {
 	s, err := load(paths)
 	if err != nil {
 		return err
@@ -112,7 +113,7 @@ func reading(ctx context.Context, paths []string, use func(*config.Settings, sto
 		return err
 	}
 	defer func() { _ = db.Close(context.WithoutCancel(ctx)) }()
-	return use(s, db)
+	return use(s.Settings, db)
 }
 
 // changeStore carries a request out on the store, without a replica.
@@ -129,5 +130,5 @@ func changeStore(
 		return api.ChangeResult{}, err
 	}
 	defer func() { _ = db.Close(context.WithoutCancel(ctx)) }()
-	return operate.ChangeStore(ctx, s, db, r, about, preview)
+	return operate.ChangeStore(ctx, s.Settings, db, r, about, preview)
 }

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/replica"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/tracing"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -28,7 +28,7 @@ type logs struct {
 	lossy *lossyWriter
 }
 
-func newLogs(s config.Log, to *os.File) *logs {
+func newLogs(s settings.Log, to *os.File) *logs {
 	level := zap.NewAtomicLevelAt(zapcore.InfoLevel)
 	if err := level.UnmarshalText([]byte(s.Level)); err != nil {
 		level.SetLevel(zapcore.InfoLevel) // the configuration was checked: only an empty one comes here
@@ -157,7 +157,7 @@ type traces struct {
 
 // begin sets tracing up. A replica runs also where the environment asks for what there is not: such variables are often
 // set for many programs at once.
-func (t *traces) begin(ctx context.Context, s *config.Settings, log logr.Logger) {
+func (t *traces) begin(ctx context.Context, s *settings.Settings, log logr.Logger) {
 	t.log = log
 	var err error
 	t.on, err = tracing.Start(ctx, tracing.Config{Cluster: s.Cluster, Instance: s.Instance, Version: version, Log: log})

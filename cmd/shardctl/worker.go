@@ -16,11 +16,13 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/replica"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -30,7 +32,7 @@ import (
 // workerProcess is the process that does everything but starting and ending commands.
 type workerProcess struct {
 	opts     runOptions
-	settings *config.Settings
+	settings *config.Config
 	out      *logs
 	log      logr.Logger
 	guard    *worker.Client
@@ -66,12 +68,12 @@ func runWorker(ctx context.Context, o runOptions) error {
 		return err
 	}
 	w.metrics.SetBuild(version, commit())
-	w.metrics.ConfigLoaded(fingerprint(s), time.Now())
-	w.warn(s)
+	w.metrics.ConfigLoaded(fingerprint(s.Settings), time.Now())
+	w.warn(s.Warnings)
 	place, left := restartInPlace(ctx, client, s.Pod, w.log)
-	w.traces.begin(ctx, s, w.log.WithName("tracing"))
+	w.traces.begin(ctx, s.Settings, w.log.WithName("tracing"))
 	w.replica = replica.New(replica.Config{
-		Settings: s, Metrics: w.metrics, Guard: client, Place: place, Left: left, Output: w.out, Logger: w.log,
+		Settings: s.Settings, Metrics: w.metrics, Guard: client, Place: place, Left: left, Output: w.out, Logger: w.log,
 		Tracer: w.traces.tracer(), OnStuck: w.stuck,
 		Version: version, Revision: cmp.Or(s.Rollout, replica.ProgramRevision(version)),
 	})
@@ -88,7 +90,7 @@ func runWorker(ctx context.Context, o runOptions) error {
 }
 
 // fingerprint is a hash of the task lists as written.
-func fingerprint(s *config.Settings) string {
+func fingerprint(s *settings.Settings) string {
 	sum := sha256.New()
 	for _, g := range s.Groups {
 		_, _ = io.WriteString(sum, g.Name+"\x00"+g.Hash+"\x00") // a hash takes everything
@@ -230,19 +232,19 @@ func (w *workerProcess) drain(ctx context.Context, leave context.CancelCauseFunc
 }
 
 // warn logs what is allowed in a configuration, and probably not meant.
-func (w *workerProcess) warn(s *config.Settings) {
-	for _, warning := range s.Warnings {
+func (w *workerProcess) warn(warnings decode.Errors) {
+	for _, warning := range warnings {
 		w.log.Info("The configuration has something that is probably not meant", "message", warning.Error())
 	}
 }
 
 // reload takes up changed task lists.
 func (w *workerProcess) reload(ctx context.Context) error {
-	w.watcher.Applied = func(s *config.Settings, restart []string) {
-		w.log.Info("The configuration was read again", "tasks", s.Tasks())
-		w.warn(s)
-		w.metrics.ConfigLoaded(fingerprint(s), time.Now())
-		w.replica.Apply(s, restart)
+	w.watcher.Applied = func(c *config.Config, restart []string) {
+		w.log.Info("The configuration was read again", "tasks", c.Tasks())
+		w.warn(c.Warnings)
+		w.metrics.ConfigLoaded(fingerprint(c.Settings), time.Now())
+		w.replica.Apply(c.Settings, restart)
 		select {
 		case w.applied <- struct{}{}:
 		default: // trim has not come to the last one yet
@@ -285,7 +287,7 @@ func (w *workerProcess) untilDone(ctx context.Context, leave context.CancelCause
 }
 
 // jobs are the keys of the tasks that end by themselves.
-func jobs(s *config.Settings) []elect.Key {
+func jobs(s *settings.Settings) []elect.Key {
 	var keys []elect.Key
 	for _, g := range s.Groups {
 		for i := range g.Tasks {
@@ -304,9 +306,9 @@ const placeLimit = 5 * time.Second
 // the way, the replica runs all the same. Its keys then wait for the lease after a death of the whole container, as
 // those of any replica do.
 func restartInPlace(
-	ctx context.Context, client *worker.Client, pod config.Pod, log logr.Logger,
+	ctx context.Context, client *worker.Client, pod settings.Pod, log logr.Logger,
 ) (*worker.Place, []standin.Session) {
-	if pod == (config.Pod{}) {
+	if pod == (settings.Pod{}) {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, placeLimit)

@@ -6,15 +6,16 @@ import (
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/runners/assign"
+	"github.com/shardctl/shardctl/internal/settings"
 )
 
 // maxSocket is how long the path of a socket may be, in bytes. The kernel takes 107, and a process number is added to
 // it while it is made.
 const maxSocket = 90
 
-func (l settingsReader) app(n *decode.Node) App {
+func (l settingsReader) app(n *decode.Node) settings.App {
 	listen, file, command, address := n.Get("listen"), n.Get("tokenFile"), n.Get("command"), n.Get("address")
-	a := App{
+	a := settings.App{
 		Listen: l.Text(listen, ""), TokenFile: l.Text(file, ""), Command: l.TextList(command),
 		Address: l.Text(address, ""),
 	}
@@ -26,7 +27,7 @@ func (l settingsReader) app(n *decode.Node) App {
 		}
 	case socket && (!filepath.IsAbs(path) || len(path) > maxSocket):
 		l.Refuse(listen, "unix: and an absolute path of at most 90 bytes")
-	case !socket && (!isAddress(a.Listen) || !onLoopback(a.Listen) || strings.HasSuffix(a.Listen, ":0")):
+	case !socket && (!settings.IsAddress(a.Listen) || !settings.OnLoopback(a.Listen) || strings.HasSuffix(a.Listen, ":0")):
 		l.Refuse(listen, "unix:/PATH, or HOST:PORT on loopback with a port that is not 0")
 	case !socket && a.TokenFile == "" && len(a.Command) == 0 && !file.IsBad():
 		l.AddAt(listen.Place, "app.tokenFile",
@@ -39,14 +40,14 @@ func (l settingsReader) app(n *decode.Node) App {
 	if len(a.Command) > 0 && a.Command[0] == "" && !command.List()[0].IsBad() {
 		l.AddAt(command.Place, "app.command", "begins with an empty text, must begin with a program")
 	}
-	if a.Address != "" && !IsHostPort(a.Address) {
+	if a.Address != "" && !settings.IsHostPort(a.Address) {
 		l.Refuse(address, "HOST:PORT")
 	}
 	return a
 }
 
 // assignable refuses tasks that no application can run.
-func (l settingsReader) assignable(root *decode.Node, s *Settings) {
+func (l settingsReader) assignable(root *decode.Node, s *settings.Settings) {
 	if s.App.Listen != "" || root.At("app", "listen") != nil || l.partial {
 		return
 	}

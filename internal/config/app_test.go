@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/kinds"
+	"github.com/shardctl/shardctl/internal/settings"
 )
 
 func TestApp(t *testing.T) {
-	if s := load(t, minimal); !reflect.DeepEqual(s.App, App{}) {
+	if s := load(t, minimal); !reflect.DeepEqual(s.App, settings.App{}) {
 		t.Errorf("without app: %+v", s.App)
 	}
-	for text, want := range map[string]App{
+	for text, want := range map[string]settings.App{
 		`{listen: "unix:/run/app.sock"}`:                        {Listen: "unix:/run/app.sock"},
 		`{listen: "127.0.0.1:8082", tokenFile: t}`:              {Listen: "127.0.0.1:8082", TokenFile: "t"},
 		`{listen: "localhost:8082", command: [a, b]}`:           {Listen: "localhost:8082", Command: []string{"a", "b"}},

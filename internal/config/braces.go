@@ -8,11 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/variables"
 )
-
-// MaxNames bounds the tasks of a group.
-const MaxNames = 100_000
 
 var braceRange = regexp.MustCompile(`^([0-9]{1,9})\.\.([0-9]{1,9})$`)
 
@@ -76,8 +74,8 @@ func braceParts(pattern string, limit int) (parts [][]string, err error) {
 		parts = append(parts, choices)
 		longest += len(slices.MaxFunc(choices, func(a, b string) int { return cmp.Compare(len(a), len(b)) }))
 	}
-	if longest > maxTaskName {
-		return nil, fmt.Errorf("makes a name of %d bytes, must be %s", longest, TaskNames)
+	if longest > settings.MaxTaskName {
+		return nil, fmt.Errorf("makes a name of %d bytes, must be %s", longest, settings.TaskNames)
 	}
 	return parts, nil
 }
@@ -114,7 +112,7 @@ func badBraces(inside string) error {
 }
 
 func tooMany(limit int) error {
-	return fmt.Errorf("makes more than %d names, a group has at most %d", limit, MaxNames)
+	return fmt.Errorf("makes more than %d names, a group has at most %d", limit, settings.MaxNames)
 }
 
 func braceChoices(inside string, limit int) ([]string, error) {

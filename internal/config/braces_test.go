@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/shardctl/shardctl/internal/settings"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
@@ -31,7 +32,7 @@ func TestBraceNames(t *testing.T) {
 		"{1..2,x}":       "1..2 x",
 		"{-1,b}":         "-1 b",
 	} {
-		got, err := braceNames(pattern, MaxNames)
+		got, err := braceNames(pattern, settings.MaxNames)
 		if err != nil || strings.Join(got, " ") != want {
 			t.Errorf("%s makes %q, %v, want %s", pattern, got, err, want)
 		}
@@ -53,7 +54,7 @@ func TestBracesAreMeasured(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		names, err := braceNames(pattern, MaxNames)
+		names, err := braceNames(pattern, settings.MaxNames)
 		runtime.ReadMemStats(&after)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s… makes %d names, %v; want %s", pattern, len(names), err, want)
@@ -64,8 +65,8 @@ func TestBracesAreMeasured(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if names, err := braceNames("{1..100000}"+strings.Repeat("{1..1}", 240), MaxNames); err != nil ||
-		len(names) != MaxNames {
+	if names, err := braceNames("{1..100000}"+strings.Repeat("{1..1}", 240), settings.MaxNames); err != nil ||
+		len(names) != settings.MaxNames {
 		t.Errorf("%d names, %v", len(names), err)
 	}
 	runtime.ReadMemStats(&after)
@@ -73,8 +74,8 @@ func TestBracesAreMeasured(t *testing.T) {
 		t.Errorf("100,000 of the longest names took %d MiB", mib)
 	}
 	longest := "{" + strings.Repeat("x", 248) + ",y}{1..9}"
-	if names, err := braceNames(longest, MaxNames); err != nil || len(names) != 18 || len(names[0]) != maxTaskName ||
-		!IsTaskName(names[0]) || IsTaskName(names[0]+"x") {
+	if names, err := braceNames(longest, settings.MaxNames); err != nil || len(names) != 18 ||
+		len(names[0]) != settings.MaxTaskName || !settings.IsTaskName(names[0]) || settings.IsTaskName(names[0]+"x") {
 		t.Errorf("%d names, %v", len(names), err)
 	}
 }

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -22,69 +21,45 @@ type settingsReader struct {
 }
 
 // settings builds everything, from what the files say together, and their groups.
-func (l settingsReader) settings(root *decode.Node, files []*decode.Node) *Settings {
-	s := &Settings{
-		Cluster:  l.matching(clusterName, root.Get("cluster"), DefaultCluster),
+func (l settingsReader) settings(root *decode.Node, files []*decode.Node) (s *settings.Settings, from source) {
+	s = &settings.Settings{
+		Cluster:  l.matching(clusterName.MatchString, root.Get("cluster"), settings.DefaultCluster),
 		Revision: l.Number(root.Get("revision")),
-		Self: Self{
-			Instance: l.matching(dnsName, root.Get("instance"), HostName()),
-			Zone:     l.matching(labelValue, root.Get("zone"), ""),
+		Self: settings.Self{
+			Instance: l.matching(settings.IsDNSName, root.Get("instance"), settings.HostName()),
+			Zone:     l.matching(labelValue.MatchString, root.Get("zone"), ""),
 			Labels:   l.labels(root.Get("labels")),
 			MaxTasks: l.Count(root.Get("maxTasks")),
-			Rollout:  l.matching(labelValue, root.Get("rollout"), ""),
+			Rollout:  l.matching(labelValue.MatchString, root.Get("rollout"), ""),
 		},
-		Store:    l.store(root),
 		Lease:    l.lease(root.Get("lease")),
-		Shutdown: Shutdown{Timeout: l.Positive(root.At("shutdown", "timeout"), 25*time.Second, "")},
-		Metrics:  Metrics{PerTask: l.Truth(root.At("metrics", "perTask"))},
-		Log: Log{
+		Shutdown: settings.Shutdown{Timeout: l.Positive(root.At("shutdown", "timeout"), 25*time.Second, "")},
+		Metrics:  settings.Metrics{PerTask: l.Truth(root.At("metrics", "perTask"))},
+		Log: settings.Log{
 			Level:  l.Text(root.At("log", "level"), "info"),
 			Format: l.Text(root.At("log", "format"), "json"),
 		},
 	}
+	s.Store, from.databaseNamed = l.store(root)
 	s.Pod = l.pod(root.Get("pod"))
 	s.Rebalance = l.rebalance(root.Get("rebalance"))
 	s.Server = l.server(root.Get("server"))
 	s.App = l.app(root.Get("app"))
 	s.Admin = l.admin(root.Get("admin"))
 	l.apart(root, s)
-	s.written = written{}
-	s.written.note("", root)
-	s.Groups = (&listReader{l.fieldReader, map[string]*decode.Node{}}).groups(files, s)
+	from.written = written{}
+	from.written.note("", root)
+	s.Groups, from.groups = (&listReader{l.fieldReader, map[string]*decode.Node{}}).groups(files, s)
 	l.assignable(root, s)
-	return s
+	return s, from
 }
 
 var clusterName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
 
-var noDNS = regexp.MustCompile(`[^a-z0-9.-]+`)
-
-// HostName is the host's, made a DNS name where it is none.
-func HostName() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "localhost"
-	}
-	name = strings.Trim(noDNS.ReplaceAllString(strings.ToLower(name), "-"), "-.")
-	if !dnsName.MatchString(name) {
-		return "localhost"
-	}
-	return name
-}
-
-// Limits and defaults of settings, for those that are made in Go as well.
-const (
-	DefaultCluster = "default"
-	DefaultLease   = 20 * time.Second
-	MinLease       = time.Second
-	MaxLease       = 24 * time.Hour
-	DefaultSettle  = 10 * time.Second
-)
-
-func (l settingsReader) lease(n *decode.Node) Lease {
+func (l settingsReader) lease(n *decode.Node) settings.Lease {
 	duration := n.Get("duration")
-	lease := Lease{Duration: l.Duration(duration, DefaultLease)}
-	if lease.Duration < MinLease || lease.Duration > MaxLease {
+	lease := settings.Lease{Duration: l.Duration(duration, settings.DefaultLease)}
+	if lease.Duration < settings.MinLease || lease.Duration > settings.MaxLease {
 		l.Refuse(duration, "from 1s to 24h")
 		lease.Duration = 20 * time.Second
 	}
@@ -100,29 +75,29 @@ func (l settingsReader) lease(n *decode.Node) Lease {
 	return lease
 }
 
-func (l settingsReader) rebalance(n *decode.Node) Rebalance {
-	r := Rebalance{
-		Settle:       l.Duration(n.Get("settle"), DefaultSettle),
+func (l settingsReader) rebalance(n *decode.Node) settings.Rebalance {
+	r := settings.Rebalance{
+		Settle:       l.Duration(n.Get("settle"), settings.DefaultSettle),
 		MaxMoves:     l.Count(n.Get("maxMoves")),
-		OnRestart:    OnRestart(l.Text(n.Get("onRestart"), string(OnRestartMove))),
+		OnRestart:    settings.OnRestart(l.Text(n.Get("onRestart"), string(settings.OnRestartMove))),
 		RestartGrace: l.Duration(n.Get("restartGrace"), 0),
 	}
-	if r.OnRestart == OnRestartWait && r.RestartGrace <= 0 {
+	if r.OnRestart == settings.OnRestartWait && r.RestartGrace <= 0 {
 		l.AddAt(n.Get("onRestart").Place, "rebalance.restartGrace",
 			"must be more than 0s with onRestart: wait, it says how long to wait")
 	}
-	if r.OnRestart == OnRestartMove && r.RestartGrace > 0 && !n.Get("onRestart").IsBad() {
+	if r.OnRestart == settings.OnRestartMove && r.RestartGrace > 0 && !n.Get("onRestart").IsBad() {
 		l.Refuse(n.Get("restartGrace"),
 			"0s or left out with onRestart: move; with onRestart: wait it says how long to wait")
 	}
 	return r
 }
 
-func (l settingsReader) server(n *decode.Node) Server {
-	s := Server{Listen: l.listen(n.Get("listen"), ":8080"), TLS: l.tls(n.Get("tls"))}
+func (l settingsReader) server(n *decode.Node) settings.Server {
+	s := settings.Server{Listen: l.listen(n.Get("listen"), ":8080"), TLS: l.tls(n.Get("tls"))}
 	s.Advertise = l.advertise(n.Get("advertise"), s.Listen)
 	s.Hosts = l.hosts(n.Get("hosts"))
-	s.Logs = ServeLogs(l.Text(n.Get("logs"), string(ServeLogsAuto)))
+	s.Logs = settings.ServeLogs(l.Text(n.Get("logs"), string(settings.ServeLogsAuto)))
 	s.Route = l.Truth(n.Get("route"))
 	ca := n.Get("tls").Get("caFile")
 	s.TLS.CAFile = l.Text(ca, "")
@@ -133,8 +108,8 @@ func (l settingsReader) server(n *decode.Node) Server {
 	return s
 }
 
-func (l settingsReader) admin(n *decode.Node) Admin {
-	a := Admin{
+func (l settingsReader) admin(n *decode.Node) settings.Admin {
+	a := settings.Admin{
 		Listen:     l.listen(n.Get("listen"), "127.0.0.1:8081"),
 		TokensFile: l.Text(n.Get("tokensFile"), ""),
 		TLS:        l.tls(n.Get("tls")),
@@ -143,7 +118,7 @@ func (l settingsReader) admin(n *decode.Node) Admin {
 	if listen == nil || listen.Bad {
 		return a
 	}
-	if a.TokensFile == "" && !onLoopback(a.Listen) {
+	if a.TokensFile == "" && !settings.OnLoopback(a.Listen) {
 		l.AddAt(listen.Place, "admin.tokensFile",
 			"is required, since admin.listen is %s and not on loopback: name a file with lines \"NAME TOKEN "+
 				"[read|operate|admin]\"",
@@ -153,8 +128,8 @@ func (l settingsReader) admin(n *decode.Node) Admin {
 }
 
 // apart refuses two listeners at one address: the second could not be opened.
-func (l settingsReader) apart(root *decode.Node, s *Settings) {
-	if !sameAddress(s.Server.Listen, s.Admin.Listen) {
+func (l settingsReader) apart(root *decode.Node, s *settings.Settings) {
+	if !settings.SameAddress(s.Server.Listen, s.Admin.Listen) {
 		return
 	}
 	if admin := root.At("admin", "listen"); admin != nil {
@@ -164,75 +139,16 @@ func (l settingsReader) apart(root *decode.Node, s *Settings) {
 	}
 }
 
-// sameAddress says whether one listener takes the other's address: the port is the same, and the host or one of them
-// all there are.
-func sameAddress(a, b string) bool {
-	hostA, portA, errA := net.SplitHostPort(a)
-	hostB, portB, errB := net.SplitHostPort(b)
-	portOf := func(text string) uint64 {
-		port, _ := strconv.ParseUint(text, 10, 16)
-		return port
-	}
-	if errA != nil || errB != nil || portOf(portA) != portOf(portB) || portOf(portA) == 0 {
-		return false
-	}
-	addrA, addrB := hostAddr(hostA), hostAddr(hostB)
-	if addrA.IsValid() && addrB.IsValid() {
-		return addrA == addrB || addrA.IsUnspecified() || addrB.IsUnspecified()
-	}
-	return strings.EqualFold(hostA,
-		hostB) || addrA.IsValid() && addrA.IsUnspecified() || addrB.IsValid() && addrB.IsUnspecified()
-}
-
-// hostAddr is a host as an address: an empty one is all of the machine's. It is not valid for a name.
-func hostAddr(host string) netip.Addr {
-	switch host {
-	case "":
-		return netip.IPv6Unspecified()
-	case "localhost":
-		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	}
-	addr, _ := netip.ParseAddr(host)
-	return addr.Unmap()
-}
-
-func onLoopback(listen string) bool {
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return false
-	}
-	addr := hostAddr(host)
-	return addr.IsValid() && addr.IsLoopback()
-}
-
 func (l settingsReader) listen(n *decode.Node, unset string) string {
 	listen := l.Text(n, unset)
 	if n == nil || n.Bad {
 		return unset
 	}
-	if !isAddress(listen) {
+	if !settings.IsAddress(listen) {
 		l.Refuse(n, n.Rule.Allowed())
 		return unset
 	}
 	return listen
-}
-
-var hostOrIP = regexp.MustCompile(`^[A-Za-z0-9_.-]*$`)
-
-// isAddress says whether text is HOST:PORT, with a host that may be empty and a port that is a number.
-func isAddress(text string) bool {
-	host, port, err := net.SplitHostPort(text)
-	if err != nil {
-		return false
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return false
-	}
-	if strings.Contains(host, ":") {
-		_, err := netip.ParseAddr(host)
-		return err == nil
-	}
-	return hostOrIP.MatchString(host)
 }
 
 // hosts are names without a port, in lower case.
@@ -243,7 +159,7 @@ func (l settingsReader) hosts(n *decode.Node) []string {
 		if item.IsBad() {
 			continue
 		}
-		if _, err := netip.ParseAddr(host); err != nil && (host == "" || !hostOrIP.MatchString(host)) {
+		if host == "" || !settings.IsHost(host) {
 			l.Refuse(item, "a name or an address, without a port")
 			continue
 		}
@@ -267,9 +183,9 @@ func (l settingsReader) advertise(n *decode.Node, listen string) string {
 			host = cmp.Or(podIP, machineAddress())
 		}
 		return net.JoinHostPort(host, port)
-	case IsHostPort(written):
+	case settings.IsHostPort(written):
 		return written
-	case isAddress(net.JoinHostPort(strings.Trim(written, "[]"), port)):
+	case settings.IsAddress(net.JoinHostPort(strings.Trim(written, "[]"), port)):
 		return net.JoinHostPort(strings.Trim(written, "[]"), port)
 	}
 	l.Refuse(n, "HOST:PORT or HOST")
@@ -296,9 +212,9 @@ func machineAddress() string {
 	return cmp.Or(found, "127.0.0.1")
 }
 
-func (l settingsReader) tls(n *decode.Node) TLS {
+func (l settingsReader) tls(n *decode.Node) settings.TLS {
 	cert, key := n.Get("certFile"), n.Get("keyFile")
-	t := TLS{CertFile: l.Text(cert, ""), KeyFile: l.Text(key, "")}
+	t := settings.TLS{CertFile: l.Text(cert, ""), KeyFile: l.Text(key, "")}
 	switch {
 	case t.CertFile != "" && t.KeyFile == "" && (key == nil || !key.Bad):
 		l.AddAt(cert.Place, decode.Under(n.Field(), "keyFile"), "is required with certFile")
@@ -308,8 +224,9 @@ func (l settingsReader) tls(n *decode.Node) TLS {
 	return t
 }
 
-// store reads where locks are kept. Its errors never quote the URI: it may hold a password, also where it is wrong.
-func (l settingsReader) store(root *decode.Node) Store {
+// store reads where locks are kept, and whether the file names the database. Its errors never quote the URI: it may
+// hold a password, also where it is wrong.
+func (l settingsReader) store(root *decode.Node) (s settings.Store, databaseNamed bool) {
 	n, database := root.At("store", "uri"), root.At("store", "database")
 	uri, ok := l.Value(n)
 	if !ok {
@@ -320,7 +237,7 @@ func (l settingsReader) store(root *decode.Node) Store {
 		if n == nil && !at.Bad && !l.partial {
 			l.AddAt(at.Place, "store.uri", "is required: %s", store.Forms())
 		}
-		return Store{}
+		return settings.Store{}, false
 	}
 	named := l.Text(database, "")
 	c, err := store.Parse(store.Config{URI: uri, Database: named})
@@ -333,24 +250,16 @@ func (l settingsReader) store(root *decode.Node) Store {
 	} else if err != nil {
 		l.Add(n, "%v", err)
 	}
-	return Store{
+	return settings.Store{
 		URI: uri, Renew: Renewal(n.Raw, l.opts.Env), Database: c.Database,
-		Withheld: SecretVariables(n.Raw, l.opts.Env), named: named != "", written: n.Raw,
-	}
-}
-
-// Pod says which container of which pod this is, so that a restarted one takes its own keys back at once: restart in
-// place. Without it they wait for the lease, as after any death.
-type Pod struct {
-	UID       string // of the pod; empty: not known
-	Container string // its name in the pod
-	Dir       string // on a volume of the pod that outlives the container and no more, such as an emptyDir
+		Withheld: SecretVariables(n.Raw, l.opts.Env), Written: n.Raw,
+	}, named != ""
 }
 
 // pod reads both container and dir or neither; the UID is $(POD_UID) where none is written.
-func (l settingsReader) pod(n *decode.Node) Pod {
+func (l settingsReader) pod(n *decode.Node) settings.Pod {
 	uid, container, dir := n.Get("uid"), n.Get("container"), n.Get("dir")
-	p := Pod{UID: l.Text(uid, ""), Container: l.Text(container, ""), Dir: l.Text(dir, "")}
+	p := settings.Pod{UID: l.Text(uid, ""), Container: l.Text(container, ""), Dir: l.Text(dir, "")}
 	written := func(n *decode.Node, text string) bool { return text != "" || n != nil && n.Bad }
 	hasContainer, hasDir := written(container, p.Container), written(dir, p.Dir)
 	switch {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/settings"
 )
 
 func TestRenewDeadlineFollowsDuration(t *testing.T) {
@@ -14,7 +16,7 @@ func TestRenewDeadlineFollowsDuration(t *testing.T) {
 }
 
 func TestPod(t *testing.T) {
-	if s := load(t, minimal); s.Pod != (Pod{}) || s.Rollout != "" {
+	if s := load(t, minimal); s.Pod != (settings.Pod{}) || s.Rollout != "" {
 		t.Errorf("got %+v, rollout %q", s.Pod, s.Rollout)
 	}
 	env := "" // what POD_UID holds
@@ -34,7 +36,7 @@ func TestPod(t *testing.T) {
 			t.Errorf("%s: %v", c.pod, err)
 			continue
 		}
-		if want := (Pod{UID: c.uid, Container: "c", Dir: "d"}); s.Pod != want {
+		if want := (settings.Pod{UID: c.uid, Container: "c", Dir: "d"}); s.Pod != want {
 			t.Errorf("POD_UID=%s, pod: %s: got %+v, want %+v", c.env, c.pod, s.Pod, want)
 		}
 	}
@@ -126,21 +128,24 @@ func TestLimitOfNames(t *testing.T) {
 
 func TestOutputIsShown(t *testing.T) {
 	for _, test := range []struct {
-		logs           ServeLogs
+		logs           settings.ServeLogs
 		listen, tokens string
 		want           bool
 	}{
-		{ServeLogsAuto, ":8080", "", false},
-		{ServeLogsAuto, "127.0.0.1:8080", "", true},
-		{ServeLogsAuto, "localhost:8080", "", true},
-		{ServeLogsAuto, "[::1]:8080", "", true},
-		{ServeLogsAuto, "10.0.0.1:8080", "", false},
-		{ServeLogsAuto, ":8080", "tokens", true},
-		{ServeLogsYes, ":8080", "", true},
-		{ServeLogsNo, "127.0.0.1:8080", "", false},
-		{ServeLogsNo, ":8080", "tokens", false},
+		{settings.ServeLogsAuto, ":8080", "", false},
+		{settings.ServeLogsAuto, "127.0.0.1:8080", "", true},
+		{settings.ServeLogsAuto, "localhost:8080", "", true},
+		{settings.ServeLogsAuto, "[::1]:8080", "", true},
+		{settings.ServeLogsAuto, "10.0.0.1:8080", "", false},
+		{settings.ServeLogsAuto, ":8080", "tokens", true},
+		{settings.ServeLogsYes, ":8080", "", true},
+		{settings.ServeLogsNo, "127.0.0.1:8080", "", false},
+		{settings.ServeLogsNo, ":8080", "tokens", false},
 	} {
-		s := &Settings{Server: Server{Listen: test.listen, Logs: test.logs}, Admin: Admin{TokensFile: test.tokens}}
+		s := &settings.Settings{
+			Server: settings.Server{Listen: test.listen, Logs: test.logs},
+			Admin:  settings.Admin{TokensFile: test.tokens},
+		}
 		if got := s.ShowsOutput(); got != test.want {
 			t.Errorf("%+v: %v", test, got)
 		}

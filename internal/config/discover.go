@@ -10,50 +10,31 @@ import (
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/kind"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
-)
-
-// What fields of discover are when left out.
-const (
-	DefaultInterval = 30 * time.Second
-	DefaultGrace    = 5 * time.Minute
-	DefaultLimit    = 10_000
 )
 
 // minInterval bounds how often a place is asked.
 const minInterval = time.Second
 
-// Discover says what makes tasks of a group from what exists.
-type Discover struct {
-	Lister   discover.Lister // who is asked
-	Interval time.Duration   // between two looks, at least 1 s
-	Grace    time.Duration   // how long what has vanished stays
-	Limit    int             // most tasks that are made
-	Template *Template
-
-	written  written
-	template *decode.Node // with the defaults of its group
-}
-
-// discover reads a group's discover and template, which go together.
-func (l *listReader) discover(p *parts, s *Settings) *Discover {
+// discover reads a group's discover and template, which go together. The template is nil where there is none.
+func (l *listReader) discover(p *parts, s *settings.Settings) (*settings.Discover, *template) {
 	n := p.discover
 	switch {
 	case n == nil:
 		l.Add(p.template, "goes with discover or slots only: it is what runs for each of them")
-		return nil
+		return nil, nil
 	case n.Shape != decode.Mapping:
-		return nil // the schema's check has said so
+		return nil, nil // the schema's check has said so
 	case p.template == nil && p.node != nil:
 		l.AddAt(n.Place, decode.Under(p.node.Field(), "template"),
 			"is required with discover: it is what runs for each that is found")
 	}
-	d := &Discover{
-		Interval: l.Duration(n.Get("interval"), DefaultInterval),
-		Grace:    l.Duration(n.Get("grace"), DefaultGrace),
-		Limit:    DefaultLimit,
-		written:  written{},
+	d := &settings.Discover{
+		Interval: l.Duration(n.Get("interval"), settings.DefaultInterval),
+		Grace:    l.Duration(n.Get("grace"), settings.DefaultGrace),
+		Limit:    settings.DefaultLimit,
 	}
 	if d.Interval < minInterval {
 		l.Refuse(n.Get("interval"), "at least "+decode.Short(minInterval))
@@ -62,21 +43,20 @@ func (l *listReader) discover(p *parts, s *Settings) *Discover {
 		d.Limit = l.Count(limit)
 	}
 	d.Lister = l.lister(n)
-	d.written.note("", n)
 	if p.template == nil || p.template.Shape != decode.Mapping {
-		return d
+		return d, nil
 	}
-	d.template = l.withDefaults(p.template, p.defaults)
-	l.warnOfShell(d.template)
-	l.warnOfBody(d.template)
-	l.warnOfJSON(d.template)
-	d.Template = &Template{
-		opts: l.opts, node: d.template, group: p.name, settings: s, each: variesByName(d.template),
-		files: discoveredFiles(d.template),
+	node := l.withDefaults(p.template, p.defaults)
+	l.warnOfShell(node)
+	l.warnOfBody(node)
+	l.warnOfJSON(node)
+	t := &template{
+		opts: l.opts, node: node, group: p.name, settings: s, each: variesByName(node), files: discoveredFiles(node),
 	}
 	// What is wrong with the template is wrong for any name.
-	d.Template.build(l, d.template, discover.Found{Name: "x", Partition: "0"})
-	return d
+	t.build(l, node, discover.Found{Name: "x", Partition: "0"})
+	d.Template = t
+	return d, t
 }
 
 // lister reads who is asked: the one field of discover that names a kind.
@@ -124,23 +104,23 @@ func canonicalDiscover(p *parts) string {
 	return jsonText(parts)
 }
 
-// fields are what is printed. A template shows what depends on what is found as it is written.
-func (d *Discover) fields(use kind.Use) decode.Fields {
-	if d.Lister == nil || d.Template == nil {
+// discoverFields are what is printed. A template shows what depends on what is found as it is written.
+func discoverFields(d *settings.Discover, from *groupSource, use kind.Use) decode.Fields {
+	if d.Lister == nil || from.template == nil {
 		return nil
 	}
-	asks := d.written.over("", decode.Pairs(
+	asks := from.discover.over("", decode.Pairs(
 		d.Lister.Kind(), d.Lister.Print(), "interval", d.Interval, "grace", d.Grace, "limit", d.Limit,
 	))
-	sample, err := d.Template.Task(discover.Found{Name: "x", Partition: "0"})
+	sample, err := from.template.task(discover.Found{Name: "x", Partition: "0"})
 	if err != nil {
 		return decode.Pairs("discover", asks)
 	}
-	return decode.Pairs("discover", asks, "template", d.Template.fields(sample, use))
+	return decode.Pairs("discover", asks, "template", from.template.fields(sample, use))
 }
 
 // fields are what is printed of a template, of which sample is one task.
-func (t *Template) fields(sample tasks.Task, use kind.Use) decode.Fields {
+func (t *template) fields(sample tasks.Task, use kind.Use) decode.Fields {
 	use.Ticks = sample.Ticks()
 	shown := slices.DeleteFunc(fieldsOf(sample, use), func(f decode.Field) bool { return f.Name == "name" })
 	if w := (&listReader{fieldReader: fieldReader{opts: t.opts}}).taskWritten(t.node); w != nil {
@@ -190,19 +170,18 @@ func plainly(name string, n *decode.Node) any {
 	}
 }
 
-// Template makes tasks of what is found. It may be used from many goroutines.
-type Template struct {
+// template makes tasks of what is found, as a [settings.Template].
+type template struct {
 	opts     Options
 	node     *decode.Node // of a task without a name; not changed once the configuration is loaded
 	group    string
-	settings *Settings
+	settings *settings.Settings
 	each     bool     // a field that is read now depends on what is found
 	files    []string // the fields that name files by what is found
 }
 
-// Tasks makes a task of each that was found, in that order. Those of which none can be made are left out; refused says
-// why, the first one in words, and how many they are.
-func (t *Template) Tasks(found []discover.Found) (made []tasks.Task, refused error) {
+// Tasks implements [settings.Template].
+func (t *template) Tasks(found []discover.Found) (made []tasks.Task, refused error) {
 	made = make([]tasks.Task, 0, len(found))
 	var shared *tasks.Task
 	left := 0
@@ -210,7 +189,7 @@ func (t *Template) Tasks(found []discover.Found) (made []tasks.Task, refused err
 		err := t.checkFiles(f)
 		if err == nil && (shared == nil || t.each) {
 			var one tasks.Task
-			if one, err = t.Task(f); err == nil {
+			if one, err = t.task(f); err == nil {
 				shared = &one
 			}
 		}
@@ -228,8 +207,8 @@ func (t *Template) Tasks(found []discover.Found) (made []tasks.Task, refused err
 	return made, refused
 }
 
-// Task makes the task of what was found.
-func (t *Template) Task(f discover.Found) (tasks.Task, error) {
+// task makes the task of what was found.
+func (t *template) task(f discover.Found) (tasks.Task, error) {
 	if err := t.checkFiles(f); err != nil {
 		return tasks.Task{}, err
 	}
@@ -243,7 +222,7 @@ func (t *Template) Task(f discover.Found) (tasks.Task, error) {
 }
 
 // build reads the fields, which count for any name if none of them varies.
-func (t *Template) build(l *listReader, node *decode.Node, f discover.Found) tasks.Task {
+func (t *template) build(l *listReader, node *decode.Node, f discover.Found) tasks.Task {
 	own := l.own(discover.TaskName(f.Name, f.Partition), "", t.group, t.settings)
 	l.Scope = func(name string) (string, bool) {
 		switch name {
@@ -260,7 +239,7 @@ func (t *Template) build(l *listReader, node *decode.Node, f discover.Found) tas
 }
 
 // named is a task of the template for one that was found. Its labels and its weight win over the template's.
-func (t *Template) named(task tasks.Task, f discover.Found) tasks.Task {
+func (t *template) named(task tasks.Task, f discover.Found) tasks.Task {
 	task.Group, task.Name = t.group, discover.TaskName(f.Name, f.Partition)
 	task.Discovered = tasks.Discovered{Name: f.Name, Partition: f.Partition}
 	if len(f.Labels) > 0 {

@@ -8,11 +8,12 @@ import (
 
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/runners/exec"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // loadText loads one file with this content.
-func loadText(t *testing.T, text string) *Settings {
+func loadText(t *testing.T, text string) *Config {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("a.yaml", []byte(text), 0o600); err != nil {
@@ -94,7 +95,7 @@ func TestTemplateMakesTasks(t *testing.T) {
       weight: 2
       exec: {command: [consume, $(DISCOVERED_NAME)]}
 `).Groups[0].Discover
-	if d.Interval != DefaultInterval || d.Grace != DefaultGrace || d.Limit != DefaultLimit {
+	if d.Interval != settings.DefaultInterval || d.Grace != settings.DefaultGrace || d.Limit != settings.DefaultLimit {
 		t.Errorf("defaults are %v %v %d", d.Interval, d.Grace, d.Limit)
 	}
 	made, err := d.Template.Tasks([]discover.Found{

@@ -1,4 +1,4 @@
-// Package config turns YAML files into checked [Settings], and watches the files for changes.
+// Package config turns YAML files into checked [settings.Settings], and watches the files for changes.
 //
 // [Load] goes through these steps, for each file by itself up to the fourth, and gathers what is wrong in all of them:
 //
@@ -23,6 +23,6 @@
 // SHARDCTL_INDEX is the place of a name among those that its braces make, counted from 0; the last braces change
 // fastest.
 //
-// Errors never quote what a variable holds, the store's URI, or texts of what tasks run. [Settings.Print] shows what
+// Errors never quote what a variable holds, the store's URI, or texts of what tasks run. [Config.Print] shows what
 // comes from outside the files as it is written.
 package config

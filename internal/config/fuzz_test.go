@@ -59,7 +59,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-func printAgain(t *testing.T, s *Settings) {
+func printAgain(t *testing.T, s *Config) {
 	t.Helper()
 	if s.Tasks() > 200 {
 		return

@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/kind"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -36,13 +37,13 @@ type listReader struct {
 }
 
 // groups builds the groups of all files, in the order in which they are first named.
-func (l *listReader) groups(files []*decode.Node, s *Settings) []Group {
+func (l *listReader) groups(files []*decode.Node, s *settings.Settings) ([]settings.Group, []groupSource) {
 	var all []*parts
 	for _, file := range files {
 		here := map[string]*decode.Node{}
 		for _, n := range file.Get("groups").List() {
 			name := n.Get("name")
-			text := l.matching(dnsName, name, "")
+			text := l.matching(settings.IsDNSName, name, "")
 			if text == "" || name.Bad {
 				// Its tasks are checked all the same, as a group of their own.
 				all = append(all, &parts{node: n})
@@ -62,11 +63,11 @@ func (l *listReader) groups(files []*decode.Node, s *Settings) []Group {
 			l.fill(all[i], n)
 		}
 	}
-	var groups []Group
-	for _, p := range all {
-		groups = append(groups, l.group(p, s))
+	groups, sources := make([]settings.Group, len(all)), make([]groupSource, len(all))
+	for i, p := range all {
+		groups[i], sources[i] = l.group(p, s)
 	}
-	return groups
+	return groups, sources
 }
 
 // fill adds what one file says of a group. All but its tasks stands in one file.
@@ -91,10 +92,11 @@ func (l *listReader) fill(p *parts, n *decode.Node) {
 	p.tasks = append(p.tasks, n.Get("tasks").List()...)
 }
 
-func (l *listReader) group(p *parts, s *Settings) Group {
-	g := Group{Name: p.name, Selector: l.labels(p.selector), written: written{}}
-	g.written.note("cap", p.cap)
-	g.written.note("instances.selector", p.selector)
+func (l *listReader) group(p *parts, s *settings.Settings) (g settings.Group, from groupSource) {
+	g = settings.Group{Name: p.name, Selector: l.labels(p.selector)}
+	from = groupSource{written: written{}, discover: written{}}
+	from.written.note("cap", p.cap)
+	from.written.note("instances.selector", p.selector)
 	if n := p.cap; n != nil {
 		limit := l.Count(n)
 		g.Cap = &limit
@@ -105,57 +107,60 @@ func (l *listReader) group(p *parts, s *Settings) Group {
 			continue // the schema's check has said so
 		}
 		merged := l.withDefaults(n, p.defaults)
-		names := l.taskNames(n, MaxNames-len(g.Tasks))
+		names := l.taskNames(n, settings.MaxNames-len(g.Tasks))
 		if p.name != "" {
 			l.once(p.name, names)
 		}
 		built := l.tasks(merged, names, p.name, s)
 		g.Tasks = append(g.Tasks, built...)
-		g.tasksWritten = append(g.tasksWritten, slices.Repeat([]written{l.taskWritten(merged)}, len(built))...)
+		from.tasks = append(from.tasks, slices.Repeat([]written{l.taskWritten(merged)}, len(built))...)
 		lines = append(lines, canonical(merged))
 	}
 	if p.slots != nil {
-		lines = append(lines, l.slots(p, &g, s))
+		from.written.note("slots", p.slots)
+		from.slots = l.slots(p, &g, s)
+		lines = append(lines, canonicalSlots(p, from.slots))
 	}
 	if p.discover != nil || p.template != nil && p.slots == nil {
-		g.Discover = l.discover(p, s)
+		g.Discover, from.template = l.discover(p, s)
+		from.discover.note("", p.discover)
 		lines = append(lines, canonicalDiscover(p))
 	}
-	if g.WeightFrom = l.weightFrom(p.weights, &g); g.WeightFrom != WeightDeclared {
+	if g.WeightFrom = l.weightFrom(p.weights, &g, from.template); g.WeightFrom != settings.WeightDeclared {
 		lines = append(lines, jsonText(map[string]any{"weightFrom": p.weights.Written()}))
 	}
-	g.written.note("weightFrom", p.weights)
+	from.written.note("weightFrom", p.weights)
 	g.Hash = listHash(p.selector, lines)
-	return g
+	return g, from
 }
 
 // weightFrom reads what a group's weights come from. Where it is measured of nothing in the group, that is an error.
-func (l *listReader) weightFrom(n *decode.Node, g *Group) WeightFrom {
-	from := WeightFrom(l.Text(n, string(WeightDeclared)))
+func (l *listReader) weightFrom(n *decode.Node, g *settings.Group, found *template) settings.WeightFrom {
+	from := settings.WeightFrom(l.Text(n, string(settings.WeightDeclared)))
 	if !from.Measured() || n.IsBad() {
 		return from
 	}
-	of := Group{WeightFrom: from}
+	of := settings.Group{WeightFrom: from}
 	measured := slices.ContainsFunc(g.Tasks, func(t tasks.Task) bool { return of.Measures(&t) })
-	if g.Discover != nil && g.Discover.template != nil {
-		k := l.kindOf(g.Discover.template)
+	if found != nil {
+		k := l.kindOf(found.node)
 		_, subscription := k.(kind.TaskKind)
-		measured = measured || from == WeightLag && subscription ||
-			k != nil && slices.Contains(loaded[from], k.Name())
+		measured = measured || from == settings.WeightLag && subscription ||
+			k != nil && slices.Contains(from.Kinds(), k.Name())
 	}
 	switch {
 	case measured:
 		return from
-	case from == WeightLag:
+	case from == settings.WeightLag:
 		l.Add(n, "is %s, but the group has no subscription: only these are ever behind, leave it out", n.Quoted())
-	case from == WeightCPU:
+	case from == settings.WeightCPU:
 		l.Add(n, "is %s, but the group has no task with exec: only the processor time of these is measured, leave it out",
 			n.Quoted())
 	default:
 		l.Add(n, "is %s, but the group has no task with callback or assign: only these report a load, leave it out",
 			n.Quoted())
 	}
-	return WeightDeclared
+	return settings.WeightDeclared
 }
 
 // taskWritten is what of a task came from outside; what it runs stays as it is written anyway.
@@ -183,10 +188,6 @@ type names struct {
 	numbered bool // each has an index: by braces, or as a slot
 }
 
-var taskName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,248}$`)
-
-const maxTaskName = 249 // bytes, as taskName has it
-
 // taskNames expands the braces of a task's name. There is always one name at least, so that the rest is checked.
 func (l *listReader) taskNames(task *decode.Node, limit int) names {
 	n := task.Get("name")
@@ -203,7 +204,7 @@ func (l *listReader) taskNames(task *decode.Node, limit int) names {
 		return names{node: n}
 	}
 	for _, name := range made {
-		if !taskName.MatchString(name) {
+		if !settings.IsTaskName(name) {
 			l.reportName(n, name)
 			return names{node: n}
 		}
@@ -214,9 +215,9 @@ func (l *listReader) taskNames(task *decode.Node, limit int) names {
 func (l *listReader) reportName(n *decode.Node, name string) {
 	switch {
 	case strings.Contains(n.Raw, "$(") || name == n.Text:
-		l.Refuse(n, TaskNames)
+		l.Refuse(n, settings.TaskNames)
 	default:
-		l.Add(n, "%s makes the name %q, must be %s", n.Quoted(), variables.Clipped(name), TaskNames)
+		l.Add(n, "%s makes the name %q, must be %s", n.Quoted(), variables.Clipped(name), settings.TaskNames)
 	}
 }
 
@@ -282,20 +283,7 @@ func jsonText(v any) string {
 var (
 	labelName  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?$`)
 	labelValue = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
-	dnsName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 )
-
-// TaskNames says which names a task may have.
-const TaskNames = "at most 249 letters, digits, '_', '.' and '-', beginning with a letter, digit or '_'"
-
-// IsTaskName says whether a task may have the name.
-func IsTaskName(name string) bool { return taskName.MatchString(name) }
-
-// IsDNSName says whether a group or an instance may have the name.
-func IsDNSName(name string) bool { return dnsName.MatchString(name) }
-
-// IsHostPort says whether others may reach a listener there: HOST:PORT with a host.
-func IsHostPort(address string) bool { return isAddress(address) && !strings.HasPrefix(address, ":") }
 
 // fieldReader reads the fields that have forms of their own.
 type fieldReader struct {
@@ -323,9 +311,9 @@ func (l fieldReader) labels(n *decode.Node) map[string]string {
 
 // matching reads text that has a form. The schema lets through what holds "$(", since that may have been a variable;
 // here it is final.
-func (l fieldReader) matching(form *regexp.Regexp, n *decode.Node, unset string) string {
+func (l fieldReader) matching(is func(string) bool, n *decode.Node, unset string) string {
 	text := l.Text(n, unset)
-	if n != nil && !n.Bad && n.Shape == decode.Scalar && !form.MatchString(text) {
+	if n != nil && !n.Bad && n.Shape == decode.Scalar && !is(text) {
 		l.Refuse(n, n.Rule.Allowed())
 	}
 	return text

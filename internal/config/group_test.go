@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest/memsource"
 )
 
@@ -68,7 +69,7 @@ func TestWeightFrom(t *testing.T) {
 	const list = "    tasks:\n      - {name: a, mem: {topic: t}, deliver: {callback: f}}\n" +
 		"      - {name: b, exec: {command: [b]}}\n"
 	const found = "    discover: {file: {path: x}}\n    template: {mem: {topic: t}, deliver: {callback: f}}\n"
-	read := func(text string) *Settings {
+	read := func(text string) *Config {
 		t.Helper()
 		path := t.TempDir() + "/a.yaml"
 		write(t, path, text)
@@ -82,7 +83,7 @@ func TestWeightFrom(t *testing.T) {
 	}
 	plain, lag := read(head+list), read(head+"    weightFrom: lag\n"+list)
 	declared := read(head + "    weightFrom: declared\n" + list)
-	if plain.Groups[0].WeightFrom != WeightDeclared || lag.Groups[0].WeightFrom != WeightLag {
+	if plain.Groups[0].WeightFrom != settings.WeightDeclared || lag.Groups[0].WeightFrom != settings.WeightLag {
 		t.Errorf("%q, %q", plain.Groups[0].WeightFrom, lag.Groups[0].WeightFrom)
 	}
 	if plain.Groups[0].Hash == lag.Groups[0].Hash || plain.Groups[0].Hash != declared.Groups[0].Hash {
@@ -92,7 +93,7 @@ func TestWeightFrom(t *testing.T) {
 	if !g.Measures(&g.Tasks[0]) || g.Measures(&g.Tasks[1]) || plain.Groups[0].Measures(&g.Tasks[0]) {
 		t.Error("which tasks are behind")
 	}
-	if s := read(head + "    weightFrom: $(FROM)\n" + found); s.Groups[0].WeightFrom != WeightLag {
+	if s := read(head + "    weightFrom: $(FROM)\n" + found); s.Groups[0].WeightFrom != settings.WeightLag {
 		t.Error("a group whose discovered tasks are subscriptions, by a variable")
 	}
 	reported := read(head + "    weightFrom: reported\n    tasks:\n      - {name: a, callback: f}\n" +
@@ -105,7 +106,7 @@ func TestWeightFrom(t *testing.T) {
 		t.Error("whose processor time is measured")
 	}
 	const commands = "    discover: {file: {path: x}}\n    template: {exec: {command: [b]}}\n"
-	if s := read(head + "    weightFrom: cpu\n" + commands); s.Groups[0].WeightFrom != WeightCPU {
+	if s := read(head + "    weightFrom: cpu\n" + commands); s.Groups[0].WeightFrom != settings.WeightCPU {
 		t.Error("a group whose discovered tasks run commands")
 	}
 	var printed bytes.Buffer

@@ -38,13 +38,13 @@ type Options struct {
 // everything that is wrong at once. It never quotes a password or what a variable holds.
 //
 // The variables and files that a task's runner refers to are not read, but variables must be set by now.
-func Load(paths []string, opts Options) (*Settings, error) {
-	s, _, err := loadAll(paths, opts)
-	return s, err
+func Load(paths []string, opts Options) (*Config, error) {
+	c, _, err := loadAll(paths, opts)
+	return c, err
 }
 
 // loadAll is [Load], with the fingerprint of what was read.
-func loadAll(paths []string, opts Options) (*Settings, [sha256.Size]byte, error) {
+func loadAll(paths []string, opts Options) (*Config, [sha256.Size]byte, error) {
 	l := &loader{
 		fieldReader: fieldReader{&decode.Reader{}, opts}, schema: compiled(opts.Kinds, opts.Listers), sum: newSum(),
 	}
@@ -63,15 +63,15 @@ func loadAll(paths []string, opts Options) (*Settings, [sha256.Size]byte, error)
 		l.Errs = append(l.Errs,
 			decode.Error{File: files[0], Line: 1, Col: 1, Message: "is empty, store.uri is required"})
 	}
-	var s *Settings
+	c := &Config{Files: files, seen: l.sum.sum()}
 	if len(roots) > 0 {
-		s = settingsReader{l.fieldReader, l.partial}.settings(join(roots, &l.Problems), roots)
-		s.Files, s.Warnings, s.seen = files, l.Warnings.Ordered(files), l.sum.sum()
+		c.Settings, c.source = settingsReader{l.fieldReader, l.partial}.settings(join(roots, &l.Problems), roots)
 	}
 	if len(l.Errs) > 0 {
-		return nil, l.sum.sum(), l.Errs.Ordered(files)
+		return nil, c.seen, l.Errs.Ordered(files)
 	}
-	return s, s.seen, nil
+	c.Warnings = l.Warnings.Ordered(files)
+	return c, c.seen, nil
 }
 
 // loader reads files into nodes that have passed the schema.

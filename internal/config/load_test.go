@@ -15,11 +15,12 @@ import (
 	"github.com/shardctl/shardctl/internal/runners/callback"
 	"github.com/shardctl/shardctl/internal/runners/exec"
 	"github.com/shardctl/shardctl/internal/runners/httptask"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // load loads texts as files a.yaml, b.yaml, … of a directory of their own.
-func load(t *testing.T, texts ...string) *Settings {
+func load(t *testing.T, texts ...string) *Config {
 	t.Helper()
 	s, err := tryLoad(t, texts...)
 	if err != nil {
@@ -28,7 +29,7 @@ func load(t *testing.T, texts ...string) *Settings {
 	return s
 }
 
-func tryLoad(t *testing.T, texts ...string) (*Settings, error) {
+func tryLoad(t *testing.T, texts ...string) (*Config, error) {
 	t.Helper()
 	dir := t.TempDir()
 	for i, text := range texts {
@@ -56,23 +57,23 @@ func TestDefaults(t *testing.T) {
 	if s.Cluster != "default" || s.Instance == "" || s.Zone != "" || s.MaxTasks != 0 || s.Revision != 0 {
 		t.Errorf("got %+v", s)
 	}
-	if want := (Lease{20 * time.Second, 15 * time.Second}); s.Lease != want {
+	if want := (settings.Lease{Duration: 20 * time.Second, RenewDeadline: 15 * time.Second}); s.Lease != want {
 		t.Errorf("lease %+v, want %+v", s.Lease, want)
 	}
-	if want := (Rebalance{Settle: 10 * time.Second, OnRestart: OnRestartMove}); s.Rebalance != want {
+	if want := (settings.Rebalance{Settle: 10 * time.Second, OnRestart: settings.OnRestartMove}); s.Rebalance != want {
 		t.Errorf("rebalance %+v, want %+v", s.Rebalance, want)
 	}
 	if s.Shutdown.Timeout != 25*time.Second || s.Metrics.PerTask {
 		t.Errorf("got %+v", s)
 	}
-	server := Server{Listen: ":8080", Advertise: "10.1.2.3:8080", Logs: ServeLogsAuto}
+	server := settings.Server{Listen: ":8080", Advertise: "10.1.2.3:8080", Logs: settings.ServeLogsAuto}
 	if !reflect.DeepEqual(s.Server, server) {
 		t.Errorf("server %+v, want %+v, by $(POD_IP)", s.Server, server)
 	}
-	if want := (Admin{Listen: "127.0.0.1:8081"}); s.Admin != want {
+	if want := (settings.Admin{Listen: "127.0.0.1:8081"}); s.Admin != want {
 		t.Errorf("admin %+v, want %+v", s.Admin, want)
 	}
-	if want := (Log{"info", "json"}); s.Log != want {
+	if want := (settings.Log{Level: "info", Format: "json"}); s.Log != want {
 		t.Errorf("log %+v, want %+v", s.Log, want)
 	}
 }
@@ -392,7 +393,7 @@ func TestFIFOIsRefused(t *testing.T) {
 func TestServerCAFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "c.yaml")
-	load := func(tls string) (*Settings, error) {
+	load := func(tls string) (*Config, error) {
 		text := "version: 1\nstore: {uri: \"sqlite:x.db\"}\nserver: {tls: " + tls + "}\ngroups: []\n"
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -403,7 +404,7 @@ func TestServerCAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Server.TLS != (TLS{CertFile: "c.pem", KeyFile: "k.pem", CAFile: "ca.pem"}) {
+	if s.Server.TLS != (settings.TLS{CertFile: "c.pem", KeyFile: "k.pem", CAFile: "ca.pem"}) {
 		t.Errorf("got %+v", s.Server.TLS)
 	}
 	if _, err := load("{caFile: ca.pem}"); err == nil ||

@@ -32,7 +32,7 @@ func discoveredFiles(template *decode.Node) (fields []string) {
 
 // checkFiles refuses a name that would lead a field of the template to another directory than the one that is written:
 // whoever names a topic or a queue could choose any file.
-func (t *Template) checkFiles(f discover.Found) error {
+func (t *template) checkFiles(f discover.Found) error {
 	if len(t.files) == 0 || f.Name != "." && !strings.Contains(f.Name, "/") && !strings.Contains(f.Name, "..") {
 		return nil
 	}

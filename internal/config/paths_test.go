@@ -29,11 +29,11 @@ func TestDiscoveredNamesChooseNoFile(t *testing.T) {
 		if strings.HasPrefix(c.template, "{") {
 			text = discoverHead + "    template: " + c.template + "\n"
 		}
-		template := loadText(t, text).Groups[0].Discover.Template
+		template := loadText(t, text).source.groups[0].template
 		names := []discover.Found{{Name: "good"}, {Name: "also.good"}, {Name: ".hidden"}}
 		for name := range strings.FieldsSeq(bad) {
 			names = append(names, discover.Found{Name: name})
-			_, err := template.Task(discover.Found{Name: name})
+			_, err := template.task(discover.Found{Name: name})
 			if (err == nil) != (c.field == "") || err != nil && !strings.Contains(err.Error(), c.field+": ") {
 				t.Errorf("%s: %q: %v, want %s", c.template, name, err, c.field)
 			}

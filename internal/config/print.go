@@ -3,11 +3,13 @@ package config
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/kind"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -15,10 +17,10 @@ import (
 // Print writes the effective configuration as YAML: every default, braces expanded. Values that come from outside
 // the files stand as they are written, $(NAME) or $(file:PATH), and secrets are hidden: passwords of URIs, and what has
 // the name of one.
-func (s *Settings) Print(w io.Writer) error {
+func (c *Config) Print(w io.Writer) error {
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(mappingOf(s.written.over("", s.fields()))); err != nil {
+	if err := encoder.Encode(mappingOf(c.source.written.over("", c.fields()))); err != nil {
 		return fmt.Errorf("print configuration: %w", err)
 	}
 	if err := encoder.Close(); err != nil {
@@ -63,13 +65,14 @@ func mappingOf(value any) any {
 	}
 }
 
-func (s *Settings) fields() decode.Fields {
+func (c *Config) fields() decode.Fields {
+	s := c.Settings
 	groups := make([]decode.Fields, len(s.Groups))
-	for i, g := range s.Groups {
-		groups[i] = g.fields(s)
+	for i := range s.Groups {
+		groups[i] = groupFields(&s.Groups[i], &c.source.groups[i], s.Lease.Duration)
 	}
 	database := decode.TextOrNil(s.Store.Database)
-	if _, outside := s.written["store.uri"]; outside && !s.Store.named {
+	if _, outside := c.source.written["store.uri"]; outside && !c.source.databaseNamed {
 		database = nil // it is the URI's
 	}
 	return decode.Pairs(
@@ -92,30 +95,27 @@ func (s *Settings) fields() decode.Fields {
 		"server", decode.Pairs(
 			"listen", s.Server.Listen, "advertise", s.Server.Advertise, "hosts", append([]string{}, s.Server.Hosts...),
 			"logs", string(s.Server.Logs), "route", s.Server.Route,
-			"tls", append(s.Server.TLS.fields(), decode.Pairs("caFile", s.Server.TLS.CAFile)...),
+			"tls", append(tlsFields(s.Server.TLS), decode.Pairs("caFile", s.Server.TLS.CAFile)...),
 		),
 		"app", decode.Pairs(
 			"listen", s.App.Listen, "tokenFile", s.App.TokenFile, "command", decode.WithoutSecretsOf(s.App.Command),
 			"address", s.App.Address,
 		),
-		"admin", decode.Pairs("listen", s.Admin.Listen, "tokensFile", s.Admin.TokensFile, "tls", s.Admin.TLS.fields()),
+		"admin", decode.Pairs("listen", s.Admin.Listen, "tokensFile", s.Admin.TokensFile, "tls", tlsFields(s.Admin.TLS)),
 		"metrics", decode.Pairs("perTask", s.Metrics.PerTask),
 		"log", decode.Pairs("level", s.Log.Level, "format", s.Log.Format),
 		"groups", groups,
 	)
 }
 
-func (t TLS) fields() decode.Fields {
+func tlsFields(t settings.TLS) decode.Fields {
 	return decode.Pairs("certFile", t.CertFile, "keyFile", t.KeyFile)
 }
 
-func (g Group) fields(s *Settings) decode.Fields {
-	all := make([]decode.Fields, len(g.named()))
-	for i, t := range g.named() {
-		all[i] = fieldsOf(t, kind.Use{Ticks: t.Ticks(), Lease: s.Lease.Duration})
-		if i < len(g.tasksWritten) {
-			all[i] = g.tasksWritten[i].over("", all[i])
-		}
+func groupFields(g *settings.Group, from *groupSource, lease time.Duration) decode.Fields {
+	all := make([]decode.Fields, len(namedTasks(g)))
+	for i, t := range namedTasks(g) {
+		all[i] = from.tasks[i].over("", fieldsOf(t, kind.Use{Ticks: t.Ticks(), Lease: lease}))
 	}
 	shown := decode.Pairs("name", g.Name)
 	if g.Cap != nil {
@@ -127,10 +127,10 @@ func (g Group) fields(s *Settings) decode.Fields {
 	if len(g.Selector) > 0 {
 		shown = append(shown, decode.Pairs("instances", decode.Pairs("selector", decode.Map(g.Selector)))...)
 	}
-	shown = append(g.written.over("", shown), decode.Pairs("tasks", all)...)
-	shown = append(shown, g.slotFields(kind.Use{Lease: s.Lease.Duration})...)
+	shown = append(from.written.over("", shown), decode.Pairs("tasks", all)...)
+	shown = append(shown, slotFields(g, from, kind.Use{Lease: lease})...)
 	if g.Discover != nil {
-		shown = append(shown, g.Discover.fields(kind.Use{Lease: s.Lease.Duration})...)
+		shown = append(shown, discoverFields(g.Discover, from, kind.Use{Lease: lease})...)
 	}
 	return shown
 }
@@ -175,22 +175,10 @@ func backoffFields(b tasks.Backoff) decode.Fields {
 	return decode.Pairs("initial", b.Initial, "max", b.Max)
 }
 
-// Masked is the store's URI as it can be shown: without its password and other secrets. It takes wrong URIs as well,
-// and then rather hides too much.
-func (s Store) Masked() string { return masked(s.URI) }
-
 // hidden is a text beside its name without secrets.
 func hidden(name, text string) string {
 	if d, err := store.Lookup(text); err == nil {
 		return d.Redact(text)
 	}
 	return decode.SecretValue(name, text)
-}
-
-// masked hides the secrets of a store's URI, and the passwords of any other.
-func masked(text string) string {
-	if d, err := store.Lookup(text); err == nil {
-		return d.Redact(text)
-	}
-	return decode.WithoutPasswords(text)
 }

@@ -7,9 +7,11 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/shardctl/shardctl/internal/settings"
 )
 
-func printed(t *testing.T, s *Settings) string {
+func printed(t *testing.T, s *Config) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := s.Print(&b); err != nil {
@@ -78,7 +80,7 @@ func TestPrintIsAConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if changed := Changed(first, second); len(changed) > 0 {
+	if changed := changed(first.Settings, second.Settings); len(changed) > 0 {
 		t.Errorf("printed and loaded again, %v differ", changed)
 	}
 	for i, g := range first.Groups {
@@ -107,7 +109,7 @@ func TestMaskURI(t *testing.T) {
 		"sqlite:a.db":                              "sqlite:a.db",
 		"":                                         "",
 	} {
-		if got := masked(text); got != want {
+		if got := (settings.Store{URI: text}).Masked(); got != want {
 			t.Errorf("%s is shown as %s, want %s", text, got, want)
 		}
 	}

@@ -11,6 +11,14 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
+// Renewal replaces what stands in $(…) of a URI again, since files that it names may be renewed. Nil: it names none.
+func Renewal(written string, env decode.Lookup) func() (string, error) {
+	if !strings.Contains(written, "$(file:") {
+		return nil
+	}
+	return func() (string, error) { return variables.Expand(written, env) }
+}
+
 // SecretVariables lists the variables that hold the secrets of a store, in order: those from which the text of its URI,
 // as written, takes a secret or the URI itself, and those that its driver reads on its own. What the URI shows without
 // its secrets, such as $(HOME) in a path, is not among them.

@@ -2,28 +2,28 @@ package config
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/kind"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// slots adds a task of the template for each slot of a group, behind those that have names. What it returns stands for
-// them in the hash of the list.
-func (l *listReader) slots(p *parts, g *Group, s *Settings) string {
+// slots adds a task of the template for each slot of a group, behind those that have names, and returns the template;
+// nil where it is wrong.
+func (l *listReader) slots(p *parts, g *settings.Group, s *settings.Settings) *template {
 	n, count := p.slots, l.Count(p.slots)
 	switch {
 	case p.discover != nil:
 		l.Add(n, "is set together with discover: a group has one of them, or neither")
-		return ""
+		return nil
 	case p.template == nil && p.node != nil:
 		l.AddAt(n.Place, decode.Under(p.node.Field(), "template"), "is required with slots: it is what runs for each of them")
-		return ""
+		return nil
 	case p.template == nil || p.template.Shape != decode.Mapping:
-		return "" // the schema's check has said so
-	case !n.Bad && count > MaxNames-len(g.Tasks):
-		l.Refuse(n, fmt.Sprintf("at most %d beside the group's %d tasks", MaxNames-len(g.Tasks), len(g.Tasks)))
+		return nil // the schema's check has said so
+	case !n.Bad && count > settings.MaxNames-len(g.Tasks):
+		l.Refuse(n, fmt.Sprintf("at most %d beside the group's %d tasks", settings.MaxNames-len(g.Tasks), len(g.Tasks)))
 		count = 0
 	}
 	made := names{node: n, all: tasks.SlotNames(count), numbered: true}
@@ -32,20 +32,26 @@ func (l *listReader) slots(p *parts, g *Group, s *Settings) string {
 	}
 	node := l.withDefaults(p.template, p.defaults)
 	g.Slots = count
-	g.slots = &Template{opts: l.opts, node: node, group: p.name, settings: s}
 	g.Tasks = append(g.Tasks, l.tasks(node, made, p.name, s)...)
-	g.written.note("slots", n)
-	return jsonText(map[string]any{"slots": n.Written(), "template": node.Written()})
+	return &template{opts: l.opts, node: node, group: p.name, settings: s}
 }
 
-// named are the tasks that are neither slots nor discovered.
-func (g *Group) named() []tasks.Task { return g.Tasks[:len(g.Tasks)-g.Slots] }
+// canonicalSlots stands for the slots in the hash of the list; empty where they are wrong.
+func canonicalSlots(p *parts, t *template) string {
+	if t == nil {
+		return ""
+	}
+	return jsonText(map[string]any{"slots": p.slots.Written(), "template": t.node.Written()})
+}
+
+// namedTasks are the group's tasks that are neither slots nor discovered.
+func namedTasks(g *settings.Group) []tasks.Task { return g.Tasks[:len(g.Tasks)-g.Slots] }
 
 // slotFields are what is printed of a group's slots: their number and the template, not a task for each.
-func (g *Group) slotFields(use kind.Use) decode.Fields {
-	if g.slots == nil {
+func slotFields(g *settings.Group, from *groupSource, use kind.Use) decode.Fields {
+	if from.slots == nil {
 		return nil
 	}
-	template := g.slots.fields(g.Tasks[len(g.named())], use)
-	return g.written.over("", slices.Concat(decode.Pairs("slots", g.Slots), decode.Pairs("template", template)))
+	template := from.slots.fields(g.Tasks[len(namedTasks(g))], use)
+	return from.written.over("", decode.Pairs("slots", g.Slots, "template", template))
 }

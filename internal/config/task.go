@@ -10,13 +10,14 @@ import (
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/kind"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/schedule"
 )
 
 // tasks builds the tasks that one node makes, once for all its names where they share every field.
-func (l *listReader) tasks(n *decode.Node, made names, group string, s *Settings) []tasks.Task {
+func (l *listReader) tasks(n *decode.Node, made names, group string, s *settings.Settings) []tasks.Task {
 	l.warnOfBody(n)
 	if len(made.all) == 0 { // the name is wrong: the rest is checked all the same
 		l.Scope, l.AtStart = l.own("x", "0", group, s), nil
@@ -44,7 +45,7 @@ func (l *listReader) tasks(n *decode.Node, made names, group string, s *Settings
 }
 
 // own finds the variables of one task: its own, those that are known when it is read, and the environment's.
-func (l *listReader) own(name, index, group string, s *Settings) decode.Lookup {
+func (l *listReader) own(name, index, group string, s *settings.Settings) decode.Lookup {
 	vars := map[string]string{
 		variables.Task: name, variables.Group: group, variables.Key: group + "/" + name,
 		variables.Instance: s.Instance,
@@ -93,7 +94,7 @@ func variesByName(n *decode.Node) bool {
 }
 
 // task reads all fields but the name, and fills in what is left out.
-func (l *listReader) task(n *decode.Node, s *Settings) tasks.Task {
+func (l *listReader) task(n *decode.Node, s *settings.Settings) tasks.Task {
 	t := tasks.Task{
 		Labels: l.labels(n.Get("labels")),
 		Weight: l.Count(n.Get("weight")),

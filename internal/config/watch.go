@@ -30,9 +30,9 @@ type Watcher struct {
 	Paths   []string // as for [Load]
 	Options Options  // as for [Load]
 	// Applied is called with the configuration to go on with: Current with new task lists. restart names the fields
-	// outside the task lists that have changed as well, and wait for a restart; see [Changed]. It is called also
+	// outside the task lists that have changed as well, and wait for a restart; such as lease.duration. It is called also
 	// when a refused configuration is good again, and after each Trigger.
-	Applied func(s *Settings, restart []string)
+	Applied func(c *Config, restart []string)
 	// Refused is called when the configuration cannot be used, with [decode.Errors]; the last good one stays.
 	Refused func(err error)
 	Logger  logr.Logger
@@ -63,7 +63,7 @@ func (w *Watcher) Trigger() {
 //
 // A file is watched by its directory, since editors and ConfigMaps put new files in its place. Where the system cannot
 // watch, the files are read every 10 s.
-func (w *Watcher) Run(ctx context.Context, current *Settings) error {
+func (w *Watcher) Run(ctx context.Context, current *Config) error {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
 		w.Logger.Error(err, "Cannot watch the configuration: it is read every 10 s instead")
@@ -148,7 +148,7 @@ func (p *pace) event(now time.Time) time.Duration {
 // reloader remembers what was seen and said.
 type reloader struct {
 	w     *Watcher
-	start *Settings         // what the process was started with
+	start *Config           // what the process was started with
 	seen  [sha256.Size]byte // of what was applied or refused
 	last  [sha256.Size]byte // of what the last look found
 	asked bool              // for a load, changed or not
@@ -184,7 +184,7 @@ func (r *reloader) changed(now [sha256.Size]byte) (again bool) {
 }
 
 func (r *reloader) load() (again bool) {
-	s, sum, err := loadAll(r.w.Paths, r.w.Options)
+	c, sum, err := loadAll(r.w.Paths, r.w.Options)
 	if sum != r.last {
 		return r.changed(sum)
 	}
@@ -196,7 +196,7 @@ func (r *reloader) load() (again bool) {
 		return false
 	}
 	if r.w.Applied != nil {
-		r.w.Applied(r.start.WithLists(s), Changed(r.start, s))
+		r.w.Applied(r.start.withLists(c), changed(r.start.Settings, c.Settings))
 	}
 	return false
 }

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // applied is one call of Watcher.Applied.
 type applied struct {
-	settings *Settings
+	settings *Config
 	restart  []string
 }
 
@@ -40,7 +40,7 @@ func watchOver(t *testing.T, path string) watching {
 		t.Fatal(err)
 	}
 	w := watching{NewWatcher([]string{path}, testOptions), make(chan applied, 100), make(chan error, 100)}
-	w.Applied = func(s *Settings, restart []string) { w.applied <- applied{s, restart} }
+	w.Applied = func(s *Config, restart []string) { w.applied <- applied{s, restart} }
 	w.Refused = func(err error) { w.refused <- err }
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -65,7 +65,7 @@ func next[T any](t *testing.T, c <-chan T) T {
 	}
 }
 
-func taskNamesOf(s *Settings) []string {
+func taskNamesOf(s *Config) []string {
 	var names []string
 	for _, g := range s.Groups {
 		for _, task := range g.Tasks {
@@ -139,7 +139,7 @@ func reloading(t *testing.T, opts Options, paths ...string) (r *reloader, said f
 	}
 	w := NewWatcher(paths, opts)
 	var list []string
-	w.Applied = func(s *Settings, _ []string) { list = append(list, fmt.Sprint("applied ", taskNamesOf(s))) }
+	w.Applied = func(s *Config, _ []string) { list = append(list, fmt.Sprint("applied ", taskNamesOf(s))) }
 	w.Refused = func(error) { list = append(list, "refused") }
 	return &reloader{w: w, start: start, seen: start.seen}, func() string {
 		text := strings.Join(list, ", ")
@@ -327,9 +327,9 @@ func TestChangeBeforeRunIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, path, one("b"))
-	got := make(chan *Settings, 10)
+	got := make(chan *Config, 10)
 	w := NewWatcher([]string{path}, testOptions)
-	w.Applied = func(s *Settings, _ []string) { got <- s }
+	w.Applied = func(s *Config, _ []string) { got <- s }
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- w.Run(ctx, start) }()
@@ -370,8 +370,8 @@ func TestEventsOfOtherFilesFollowNoLinks(t *testing.T) {
 		followed.Add(1)
 		return filepath.EvalSymlinks(path)
 	}
-	got := make(chan *Settings, 10)
-	w.Applied = func(s *Settings, _ []string) { got <- s }
+	got := make(chan *Config, 10)
+	w.Applied = func(s *Config, _ []string) { got <- s }
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- w.Run(ctx, start) }()
@@ -442,14 +442,14 @@ func TestChangedNamesFields(t *testing.T) {
 		"rebalance: {maxMoves: 2}":    "rebalance.maxMoves",
 		"lease: {renewDeadline: 9s}":  "lease.renewDeadline",
 	} {
-		if got := Changed(before, load(t, minimal+text+"\n")); len(got) == 0 || got[0] != want {
+		if got := changed(before.Settings, load(t, minimal+text+"\n").Settings); len(got) == 0 || got[0] != want {
 			t.Errorf("%s changes %v, want %s", text, got, want)
 		}
 	}
-	if got := Changed(before, load(t, one("a")+"revision: 3\n")); len(got) > 0 {
+	if got := changed(before.Settings, load(t, one("a")+"revision: 3\n").Settings); len(got) > 0 {
 		t.Errorf("the task lists change %v, want nothing", got)
 	}
-	if got := Changed(before, load(t, "store: {uri: 'sqlite:b.db'}\n")); !slices.Equal(got, []string{"store.uri"}) {
+	if got := changed(before.Settings, load(t, "store: {uri: 'sqlite:b.db'}\n").Settings); !slices.Equal(got, []string{"store.uri"}) {
 		t.Errorf("another store changes %v", got)
 	}
 }
@@ -471,7 +471,7 @@ func TestRenewedLoginNeedsNoRestart(t *testing.T) {
 		"mongodb://app:one@h:27018/d?w=": {"store.uri"},
 	} {
 		write(t, file, uri)
-		if got := Changed(before, load(t, text)); !slices.Equal(got, want) {
+		if got := changed(before.Settings, load(t, text).Settings); !slices.Equal(got, want) {
 			t.Errorf("renewed as %s: %v wait for a restart, want %v", uri, got, want)
 		}
 		if got, err := before.StoreConfig(logr.Discard()).Renew(); got != uri || err != nil {
@@ -489,7 +489,7 @@ func TestRenewedLoginNeedsNoRestart(t *testing.T) {
 	if plain.Store.Renew != nil {
 		t.Error("a URI without files is renewed")
 	}
-	if got := Changed(plain, load(t, "store: {uri: 'mongodb://app:two@h/d'}\n")); !slices.Equal(got, []string{"store.uri"}) {
+	if got := changed(plain.Settings, load(t, "store: {uri: 'mongodb://app:two@h/d'}\n").Settings); !slices.Equal(got, []string{"store.uri"}) {
 		t.Errorf("a password in the configuration: %v wait for a restart", got)
 	}
 }

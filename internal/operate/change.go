@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -30,7 +30,7 @@ func Change(
 }
 
 // StateOf is the state of a cluster. s has the tasks of what was discovered, as [view.StoreLists.Apply] makes it.
-func StateOf(s *config.Settings, lists view.StoreLists, c *cluster.View) State {
+func StateOf(s *settings.Settings, lists view.StoreLists, c *cluster.View) State {
 	ticks := map[elect.Key]bool{}
 	for i := range s.Groups {
 		for j := range s.Groups[i].Tasks {
@@ -45,7 +45,7 @@ func StateOf(s *config.Settings, lists view.StoreLists, c *cluster.View) State {
 // ChangeStore carries a request out on a store, without a replica. about says which names are meant, of what the store
 // shows.
 func ChangeStore(
-	ctx context.Context, s *config.Settings, db store.Store, r Request,
+	ctx context.Context, s *settings.Settings, db store.Store, r Request,
 	about func(*snapshot.Cluster) ([]string, error), preview bool,
 ) (api.ChangeResult, error) {
 	c, err := view.ReadCluster(ctx, s, db, true)

@@ -12,12 +12,12 @@ import (
 
 	"github.com/shardctl/shardctl/internal/application"
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/runners/assign"
 	"github.com/shardctl/shardctl/internal/runners/exec"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/web"
@@ -46,7 +46,7 @@ func (r *Replica) clock() elect.Clock {
 }
 
 // newBeside makes what serves the application; nil where none is configured.
-func (r *Replica) newBeside(s *config.Settings, n *node) *beside {
+func (r *Replica) newBeside(s *settings.Settings, n *node) *beside {
 	if s.App.Listen == "" {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (r *Replica) newBeside(s *config.Settings, n *node) *beside {
 	return b
 }
 
-func (r *Replica) newProcess(s *config.Settings, n *node, b *beside) *application.Process {
+func (r *Replica) newProcess(s *settings.Settings, n *node, b *beside) *application.Process {
 	p := &application.Process{
 		Command: s.App.Command, Environ: environWithout(s.Store.Withheld), Instance: s.Instance, Address: s.App.Listen,
 		Lease: s.Lease.Duration, Deadline: n.elector.SessionDeadline, Gone: func() { b.hub.Ended() },
@@ -190,7 +190,7 @@ func (b *beside) close() {
 // takesKeys says whether an application is there and ready.
 func (b *beside) takesKeys() bool { return b != nil && b.hub.Capacity() }
 
-// Application answers the application beside this replica: see [config.App].
+// Application answers the application beside this replica: see [settings.App].
 func (r *Replica) Application() http.Handler {
 	return web.Handler(func(w http.ResponseWriter, req *http.Request) *web.Error {
 		n := r.node.Load()
@@ -257,7 +257,7 @@ func (r *Replica) Ready() error {
 		clip(n.beside.state(s.App.Listen).message))
 }
 
-func noApplication(s *config.Settings, groups []string) api.Problem {
+func noApplication(s *settings.Settings, groups []string) api.Problem {
 	return api.Problem{
 		Reason: api.ProblemNoApplication, Severity: api.SeverityWarning, Instance: s.Instance,
 		Message: clip(fmt.Sprintf("no application calls at %s and is ready: this replica takes no keys of %s",
@@ -266,7 +266,7 @@ func noApplication(s *config.Settings, groups []string) api.Problem {
 }
 
 // assigned are the groups all of whose tasks are the application's.
-func assigned(s *config.Settings) (groups []string) {
+func assigned(s *settings.Settings) (groups []string) {
 	for _, g := range s.Groups {
 		others := slices.ContainsFunc(g.Tasks, func(t tasks.Task) bool { return t.Kind() != assign.Name })
 		if len(g.Tasks) > 0 && !others {
@@ -277,7 +277,7 @@ func assigned(s *config.Settings) (groups []string) {
 }
 
 // member is what the replica declares. Without an application it takes none of that one's keys.
-func (r *Replica) member(s *config.Settings, lists view.StoreLists) elect.Member {
+func (r *Replica) member(s *settings.Settings, lists view.StoreLists) elect.Member {
 	m := r.cfg.member(s, lists)
 	if n := r.node.Load(); n == nil || !n.beside.takesKeys() {
 		for _, group := range assigned(s) {

@@ -10,11 +10,11 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -29,10 +29,10 @@ const choreRetry = time.Second
 type chore struct {
 	space   string // of the locks
 	message string // what the lock's owner does
-	wanted  func(*config.Group) bool
+	wanted  func(*settings.Group) bool
 	// work does it for a group until ctx ends or another replica does it. It is called again when it has returned
 	// without an error.
-	work func(ctx context.Context, g *config.Group, s *config.Settings, token int64) error
+	work func(ctx context.Context, g *settings.Group, s *settings.Settings, token int64) error
 
 	elector  *elect.Elector
 	cluster  elect.Cluster
@@ -92,11 +92,11 @@ func (c *chore) run(ctx context.Context) {
 
 // mayHold says whether this replica should acquire the lock of a chore: it takes part, no other has newer lists, and
 // the lock is free as far as is known.
-func mayHold(v *cluster.View, s *config.Settings, key record.Key) bool {
+func mayHold(v *cluster.View, s *settings.Settings, key record.Key) bool {
 	return takesPart(v, s) && free(v, v.Lock(key))
 }
 
-func takesPart(v *cluster.View, s *config.Settings) bool {
+func takesPart(v *cluster.View, s *settings.Settings) bool {
 	if !v.Loaded || !v.Open || v.Draining {
 		return false
 	}
@@ -175,7 +175,7 @@ func (c *chore) serve(ctx context.Context, group string, token int64) error {
 }
 
 // awaitOther returns when a group is declared in another way (true), or this replica should not serve it any more.
-func (c *chore) awaitOther(ctx context.Context, g *config.Group) (goOn bool) {
+func (c *chore) awaitOther(ctx context.Context, g *settings.Group) (goOn bool) {
 	for {
 		changed := c.cluster.Changed()
 		s, reloaded := c.settings.files()
@@ -196,7 +196,7 @@ func (c *chore) awaitOther(ctx context.Context, g *config.Group) (goOn bool) {
 	}
 }
 
-func groupOf(s *config.Settings, name string) *config.Group {
+func groupOf(s *settings.Settings, name string) *settings.Group {
 	for i := range s.Groups {
 		if s.Groups[i].Name == name {
 			return &s.Groups[i]
@@ -210,15 +210,15 @@ func (cs *chores) discovery() *chore {
 	log := cs.log.WithName("discovery")
 	return cs.chore(log, &chore{
 		space: record.GroupDiscovery, message: "it looks for what exists",
-		wanted: func(g *config.Group) bool { return g.Discover != nil && g.Discover.Lister != nil },
-		work: func(ctx context.Context, g *config.Group, s *config.Settings, token int64) error {
+		wanted: func(g *settings.Group) bool { return g.Discover != nil && g.Discover.Lister != nil },
+		work: func(ctx context.Context, g *settings.Group, s *settings.Settings, token int64) error {
 			return newLooker(cs.node.store, g, s, cs.functions, log).Run(ctx, token)
 		},
 	})
 }
 
 func newLooker(
-	db store.Store, g *config.Group, s *config.Settings, f *discover.Functions, log logr.Logger,
+	db store.Store, g *settings.Group, s *settings.Settings, f *discover.Functions, log logr.Logger,
 ) discovery.Looker {
 	return discovery.Looker{
 		Store: db, Group: g.Name, Instance: s.Instance, Lister: g.Discover.Lister,
@@ -231,7 +231,7 @@ func newLooker(
 
 // seenOf is what the locks say of a group's tasks; false: they are not known at the moment. A task that is not listed
 // yet must not count as gone.
-func seenOf(v *cluster.View, g *config.Group, lists view.StoreLists) (seen map[string]weights.Seen, ok bool) {
+func seenOf(v *cluster.View, g *settings.Group, lists view.StoreLists) (seen map[string]weights.Seen, ok bool) {
 	if !v.Loaded || v.Stale || g == nil || !lists.Listed(g) {
 		return nil, false
 	}
@@ -255,8 +255,8 @@ func (cs *chores) weights() *chore {
 	log := cs.log.WithName("weights")
 	return cs.chore(log, &chore{
 		space: record.GroupWeights, message: "it publishes the weights that follow what is measured",
-		wanted: func(g *config.Group) bool { return g.WeightFrom.Measured() },
-		work: func(ctx context.Context, g *config.Group, s *config.Settings, token int64) error {
+		wanted: func(g *settings.Group) bool { return g.WeightFrom.Measured() },
+		work: func(ctx context.Context, g *settings.Group, s *settings.Settings, token int64) error {
 			return weights.Follower{
 				Store: cs.node.store, Group: g.Name, Instance: s.Instance, Rules: cs.rules(view.MeasureOf(g)),
 				Logger: log,

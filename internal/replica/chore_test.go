@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -72,7 +72,7 @@ func TestWhatAFollowerSees(t *testing.T) {
 		}
 	}
 	// A list that was not read yet is no list without tasks.
-	g := config.Group{Name: "g", Discover: &config.Discover{}, WeightFrom: config.WeightLag}
+	g := settings.Group{Name: "g", Discover: &settings.Discover{}, WeightFrom: settings.WeightLag}
 	if _, ok := seenOf(v, &g, view.StoreLists{}); ok {
 		t.Error("tasks that are not listed yet count as gone")
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/shardctl/shardctl/internal/admin"
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view"
@@ -32,7 +32,7 @@ import (
 
 // commandPlay is a store, and replicas that may be asked.
 type commandPlay struct {
-	settings *config.Settings
+	settings *settings.Settings
 	db       *memory.Store // that nothing happens to
 	faulty   *memory.Store // what commands and replicas use
 	now      time.Time
@@ -43,7 +43,7 @@ type commandPlay struct {
 	globals  func() *cli.Globals
 }
 
-func newCommandPlay(s *config.Settings) *commandPlay {
+func newCommandPlay(s *settings.Settings) *commandPlay {
 	p := &commandPlay{settings: s, now: time.UnixMilli(1_000_000), tokens: 10}
 	p.db = memory.New(memory.WithClock(func() time.Time { return p.now }))
 	p.faulty = p.db.Client()
@@ -95,7 +95,7 @@ func (p *commandPlay) close() {
 
 // desk is what a replica has of a change: what it has seen, and what it answers.
 type desk struct {
-	settings *config.Settings
+	settings *settings.Settings
 	db       store.Store
 	writer   *operate.Writer
 	view     *cluster.View

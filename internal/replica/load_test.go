@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/kinds"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -24,7 +25,7 @@ const reporting = `
 `
 
 // settingsWith are those of a replica with a group.
-func settingsWith(t *testing.T, instance, uri, group string) *config.Settings {
+func settingsWith(t *testing.T, instance, uri, group string) *settings.Settings {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a.yaml")
 	text := fmt.Sprintf(`
@@ -45,7 +46,7 @@ groups:
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return s.Settings
 }
 
 // report reports loads of all tasks until the test ends: 9 of t07, 1 of the others.

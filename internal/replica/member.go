@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -102,7 +102,7 @@ func shared(all []api.Problem, instance string) []record.Problem {
 }
 
 // member is what the replica declares.
-func (c *Config) member(s *config.Settings, lists view.StoreLists) elect.Member {
+func (c *Config) member(s *settings.Settings, lists view.StoreLists) elect.Member {
 	m := elect.Member{
 		Instance: s.Instance, MaxTasks: s.MaxTasks, Zone: s.Zone, Labels: s.Labels, Revision: c.Revision,
 		Version: c.Version, Address: s.Server.Advertise, AppAddress: s.App.Address, ListRevision: s.Revision,

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/metrics"
@@ -14,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/refusals"
 	"github.com/shardctl/shardctl/internal/runs"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/view"
@@ -76,18 +76,18 @@ func (r *Replica) newNode(db *refusals.Store) (*node, error) {
 	return n, nil
 }
 
-func policy(s *config.Settings, c elect.Cluster) reconcile.Policy {
+func policy(s *settings.Settings, c elect.Cluster) reconcile.Policy {
 	p := reconcile.Policy{
 		Settle: s.Rebalance.Settle, MaxMoves: s.Rebalance.MaxMoves,
 		FirstQuiet: min(500*time.Millisecond, c.Heartbeat()),
 	}
-	if s.Rebalance.OnRestart == config.OnRestartWait {
+	if s.Rebalance.OnRestart == settings.OnRestartWait {
 		p.RestartGrace = s.Rebalance.RestartGrace
 	}
 	return p
 }
 
-func (r *Replica) supervisorConfig(s *config.Settings, n *node) supervisor.Config {
+func (r *Replica) supervisorConfig(s *settings.Settings, n *node) supervisor.Config {
 	cfg := supervisor.Config{
 		Instance: s.Instance, Lease: s.Lease.Duration, Registry: r.cfg.Registry, Output: r.cfg.Output,
 		Withheld: s.Store.Withheld, Logger: r.log.WithName("tasks"), Asked: (&taskRequests{view: n.cluster.View}).get,
@@ -171,7 +171,7 @@ func (n *node) drain(ctx context.Context) error {
 }
 
 // taskList are the tasks of all groups, for the supervisor.
-func taskList(s *config.Settings) []*tasks.Task {
+func taskList(s *settings.Settings) []*tasks.Task {
 	list := make([]*tasks.Task, 0, s.Tasks())
 	for _, g := range s.Groups {
 		for i := range g.Tasks {

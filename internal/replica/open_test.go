@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -97,8 +97,8 @@ func TestOpenStoreRefusesWithoutThePassword(t *testing.T) {
 	for _, uri := range []string{
 		"sqlite:" + t.TempDir(), "mongodb://user:opensesame@127.0.0.1:1/x?authMechanism=none",
 	} {
-		s := config.Settings{
-			Cluster: "c", Store: config.Store{URI: uri, Database: "x"}, Lease: config.Lease{Duration: 20 * time.Second},
+		s := settings.Settings{
+			Cluster: "c", Store: settings.Store{URI: uri, Database: "x"}, Lease: settings.Lease{Duration: 20 * time.Second},
 		}
 		db, err := store.Open(t.Context(), s.StoreConfig(logr.Discard()))
 		if err == nil || db != nil || strings.Contains(err.Error(), "opensesame") {

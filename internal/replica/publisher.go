@@ -8,9 +8,9 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/view"
@@ -115,7 +115,7 @@ var (
 )
 
 // declareGroups has the metrics show the groups that are declared now, and no longer those that were before.
-func (p *publisher) declareGroups(s *config.Settings) {
+func (p *publisher) declareGroups(s *settings.Settings) {
 	for _, g := range s.Groups {
 		p.metrics.DeclareGroup(g.Name, reasons, results)
 	}
@@ -123,7 +123,7 @@ func (p *publisher) declareGroups(s *config.Settings) {
 		return
 	}
 	for _, old := range p.last.Input.Settings.Groups {
-		if !slices.ContainsFunc(s.Groups, func(g config.Group) bool { return g.Name == old.Name }) {
+		if !slices.ContainsFunc(s.Groups, func(g settings.Group) bool { return g.Name == old.Name }) {
 			p.metrics.ForgetGroup(old.Name)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/metrics"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/test/viewtest"
 )
 
@@ -54,7 +54,7 @@ func TestAGroupThatIsDeclaredNoMoreHasNoOwner(t *testing.T) {
 		t.Fatalf("%v", n)
 	}
 	without := *s
-	without.Groups = []config.Group{{Name: "other"}}
+	without.Groups = []settings.Group{{Name: "other"}}
 	r.Apply(&without, nil)
 	if n := seriesOf(t, m, "g"); n["owned_tasks"] != 0 || n["owned_tasks_limit"] != 0 || n["moves_total"] == 0 {
 		t.Errorf("%v: gauges go, counters stay", n)

@@ -16,12 +16,12 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/refusals"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/internal/status"
@@ -36,7 +36,7 @@ import (
 
 // Config is what a Replica is made of.
 type Config struct {
-	Settings *config.Settings
+	Settings *settings.Settings
 	Metrics  *metrics.Metrics
 	// Guard is the worker's end of its guard; nil without one: commands are then children of this process.
 	Guard *worker.Client
@@ -119,7 +119,7 @@ func (r *Replica) Cluster() elect.Cluster {
 // Listed says whether what exists is known for every group that has discover: a list of it was published and read.
 func (r *Replica) Listed() bool {
 	s, lists := r.settings.all()
-	return !slices.ContainsFunc(s.Groups, func(g config.Group) bool { return !lists.Listed(&g) })
+	return !slices.ContainsFunc(s.Groups, func(g settings.Group) bool { return !lists.Listed(&g) })
 }
 
 // SetLoad is [supervisor.Supervisor.SetLoad]. Before there is a store it does nothing.
@@ -131,7 +131,7 @@ func (r *Replica) SetLoad(key elect.Key, load float64) error {
 }
 
 // Settings are those in force: the task lists may have been read again.
-func (r *Replica) Settings() *config.Settings { return r.settings.get() }
+func (r *Replica) Settings() *settings.Settings { return r.settings.get() }
 
 // StoreFailed notes why the store cannot be opened.
 func (r *Replica) StoreFailed(err error) {
@@ -217,7 +217,7 @@ func (r *Replica) declareLists(ctx context.Context, n *node, group *errgroup.Gro
 	cancel()
 	group.Go(func() error { reader.keepReading(ctx, r.newLists.wait, r.publish); return nil })
 	return r.settings.keepDeclared(ctx, r.log, func(
-		ctx context.Context, s *config.Settings, lists view.StoreLists,
+		ctx context.Context, s *settings.Settings, lists view.StoreLists,
 	) error {
 		return n.declare(ctx, r.member(s, lists), lists.Declared(s), taskList(s), func(gone elect.Key) {
 			r.cfg.Metrics.ForgetTask(gone.Group(), gone.Name())
@@ -254,7 +254,7 @@ func (r *Replica) share(ctx context.Context, n *node) {
 }
 
 // Apply goes on with new task lists. restart names what else has changed and counts only after a restart.
-func (r *Replica) Apply(s *config.Settings, restart []string) {
+func (r *Replica) Apply(s *settings.Settings, restart []string) {
 	r.settings.set(s)
 	r.problems.clear(api.ProblemConfigInvalid)
 	r.problems.clear(api.ProblemRestartRequired)

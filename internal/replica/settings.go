@@ -8,9 +8,9 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/published"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -21,38 +21,38 @@ import (
 // newSettings.
 type settingsInForce struct {
 	mu         sync.Mutex
-	fromFiles  *config.Settings
+	fromFiles  *settings.Settings
 	storeLists view.StoreLists
-	settings   *config.Settings // those of the files, with the tasks of what was discovered
-	refused    string           // what was wrong with the last configuration, if it was refused
-	changed    chan struct{}    // has an element while settings may not have been declared yet
-	reloaded   chan struct{}    // closed when the files were read again
+	settings   *settings.Settings // those of the files, with the tasks of what was discovered
+	refused    string             // what was wrong with the last configuration, if it was refused
+	changed    chan struct{}      // has an element while settings may not have been declared yet
+	reloaded   chan struct{}      // closed when the files were read again
 }
 
-func newSettings(s *config.Settings) *settingsInForce {
+func newSettings(s *settings.Settings) *settingsInForce {
 	return &settingsInForce{fromFiles: s, settings: s, changed: make(chan struct{}, 1), reloaded: make(chan struct{})}
 }
 
-func (f *settingsInForce) get() *config.Settings {
+func (f *settingsInForce) get() *settings.Settings {
 	s, _ := f.all()
 	return s
 }
 
 // all are the settings in force, and the lists of the store in them.
-func (f *settingsInForce) all() (*config.Settings, view.StoreLists) {
+func (f *settingsInForce) all() (*settings.Settings, view.StoreLists) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.settings, f.storeLists
 }
 
 // files are the settings as the files have them, and what is closed once they are read again.
-func (f *settingsInForce) files() (*config.Settings, <-chan struct{}) {
+func (f *settingsInForce) files() (*settings.Settings, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.fromFiles, f.reloaded
 }
 
-func (f *settingsInForce) set(s *config.Settings) {
+func (f *settingsInForce) set(s *settings.Settings) {
 	f.mu.Lock()
 	f.fromFiles, f.refused = s, ""
 	f.settings, f.storeLists = f.storeLists.Apply(s)
@@ -106,7 +106,7 @@ func (f *settingsInForce) refuse(why string) bool {
 // keepDeclared declares the settings in force, and again whenever they have changed, until ctx ends or the elector is
 // closed. Only the first declaration may fail. One goroutine declares, so an older list cannot overtake a newer one.
 func (f *settingsInForce) keepDeclared(
-	ctx context.Context, log logr.Logger, declare func(context.Context, *config.Settings, view.StoreLists) error,
+	ctx context.Context, log logr.Logger, declare func(context.Context, *settings.Settings, view.StoreLists) error,
 ) error {
 	for first := true; ; first = false {
 		s, lists := f.all()

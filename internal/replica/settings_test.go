@@ -10,9 +10,9 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/test/viewtest"
@@ -22,8 +22,8 @@ import (
 // them. Those in between may be left out.
 func TestDeclarationsDoNotOvertake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first, second, third := &config.Settings{Revision: 1}, &config.Settings{Revision: 2},
-			&config.Settings{Revision: 3}
+		first, second, third := &settings.Settings{Revision: 1}, &settings.Settings{Revision: 2},
+			&settings.Settings{Revision: 3}
 		l := newSettings(first)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -32,7 +32,7 @@ func TestDeclarationsDoNotOvertake(t *testing.T) {
 		var declared []int64
 		ended := make(chan error, 1)
 		go func() {
-			ended <- l.keepDeclared(ctx, logr.Discard(), func(_ context.Context, s *config.Settings, _ view.StoreLists) error {
+			ended <- l.keepDeclared(ctx, logr.Discard(), func(_ context.Context, s *settings.Settings, _ view.StoreLists) error {
 				if s == first {
 					close(begun)
 					<-goOn // the store is slow
@@ -72,11 +72,11 @@ func TestOnlyTheFirstDeclarationFails(t *testing.T) {
 		"a later one is logged": {[]error{nil, refused, elect.ErrClosed}, nil},
 		"closed":                {[]error{elect.ErrClosed}, nil},
 	} {
-		l := newSettings(&config.Settings{})
-		err := l.keepDeclared(t.Context(), logr.Discard(), func(context.Context, *config.Settings, view.StoreLists) error {
+		l := newSettings(&settings.Settings{})
+		err := l.keepDeclared(t.Context(), logr.Discard(), func(context.Context, *settings.Settings, view.StoreLists) error {
 			next := test.errs[0]
 			test.errs = test.errs[1:]
-			l.set(&config.Settings{})
+			l.set(&settings.Settings{})
 			return next
 		})
 		if !errors.Is(err, test.want) {
@@ -97,7 +97,7 @@ func TestListsReadBeforeTheStoreIsOpen(t *testing.T) {
 	}
 }
 
-func namesOf(s *config.Settings) string {
+func namesOf(s *settings.Settings) string {
 	var names []string
 	for _, t := range taskList(s) {
 		names = append(names, t.Name)

@@ -15,8 +15,8 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/metrics"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -137,7 +137,7 @@ func await(t *testing.T, what string, ok func() bool) {
 }
 
 // start runs a replica, within a bubble, until the test ends, and waits until it is ready.
-func start(t *testing.T, s *config.Settings, db store.Store) *Replica {
+func start(t *testing.T, s *settings.Settings, db store.Store) *Replica {
 	t.Helper()
 	r := New(Config{
 		Settings: s, Metrics: metrics.New(false), Logger: logr.Discard(), Clock: elect.GoClock(),

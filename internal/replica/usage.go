@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
@@ -42,7 +42,7 @@ func (r *Replica) measureCPU(ctx context.Context) {
 	}
 }
 
-func followsCPU(g config.Group) bool { return g.WeightFrom == config.WeightCPU }
+func followsCPU(g settings.Group) bool { return g.WeightFrom == settings.WeightCPU }
 
 // noteUsage takes the loads of commands. Those of groups whose weights do not follow them are left out.
 func (r *Replica) noteUsage(loads map[elect.Key]float64) {

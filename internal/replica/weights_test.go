@@ -20,6 +20,7 @@ import (
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/view"
@@ -114,7 +115,7 @@ func (m member) Run(ctx context.Context, env taskrun.Env) tasks.Ending {
 }
 
 // weighty is a group whose weights follow what is measured; so is c.
-func weighty(t *testing.T, instance string, c *backlog) *config.Settings {
+func weighty(t *testing.T, instance string, c *backlog) *settings.Settings {
 	t.Helper()
 	with, err := kind.NewSet[kind.Kind](append(kinds.All().All(), c)...)
 	if err != nil {
@@ -141,7 +142,7 @@ groups:
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return s.Settings
 }
 
 // inBubble has a replica go by the time of a bubble. What is not a subscription works until it is stopped.
@@ -155,7 +156,7 @@ func inBubble(t *testing.T) func(*Config) {
 
 // startReplica runs a replica until the test ends.
 func startReplica(
-	t *testing.T, s *config.Settings, db store.Store, rules weights.Rules, change ...func(*Config),
+	t *testing.T, s *settings.Settings, db store.Store, rules weights.Rules, change ...func(*Config),
 ) *Replica {
 	t.Helper()
 	cfg := Config{
@@ -330,7 +331,7 @@ func TestWeightsAreAppliedToSubscriptions(t *testing.T) {
 		t.Errorf("%+v", shown)
 	}
 	plain := *s
-	plain.Groups = []config.Group{{Name: "g", WeightFrom: config.WeightDeclared, Tasks: s.Groups[0].Tasks}}
+	plain.Groups = []settings.Group{{Name: "g", WeightFrom: settings.WeightDeclared, Tasks: s.Groups[0].Tasks}}
 	made = view.Make(view.Input{Settings: &plain, Lists: lists}, nil, time.Now())
 	if g := lists.Declared(&plain).Groups[0]; made.Snapshot.Status.Groups[0].Weights != nil || g.WeightRevision != 0 ||
 		g.Keys[2].Weight != 1 {

@@ -38,7 +38,7 @@ func withMem(t *testing.T, b *memsource.Broker) *kind.Set[kind.Kind] {
 }
 
 // loadMem loads a configuration whose tasks may subscribe to topics in memory.
-func loadMem(t *testing.T, b *memsource.Broker, taskList string) (*config.Settings, error) {
+func loadMem(t *testing.T, b *memsource.Broker, taskList string) (*config.Config, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a.yaml")
 	text := "store: {uri: 'sqlite:a.db'}\ngroups:\n  - name: g\n    tasks:\n" + taskList

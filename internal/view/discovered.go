@@ -6,9 +6,9 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/discovery"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -19,7 +19,7 @@ type foundGroup struct {
 	published discovery.Published
 	asOf      *atomic.Int64 // as of when the list was read; shared with what was read before
 	failed    string        // why the list could not be read; empty: it was
-	from      *config.Discover
+	from      *settings.Discover
 	made      []tasks.Task
 	refused   string // why some have no task; empty: all have
 }
@@ -35,7 +35,7 @@ func (f foundGroup) entries() []discover.Found {
 
 // madeFor is f with the tasks of a group's list. Those that the group has by its own list are left out, and so are those
 // whose name is there already: the list in the store may have been edited.
-func (f foundGroup) madeFor(g *config.Group) *foundGroup {
+func (f foundGroup) madeFor(g *settings.Group) *foundGroup {
 	f.from, f.made, f.refused = g.Discover, nil, ""
 	if g.Discover.Template == nil {
 		return &f
@@ -100,7 +100,7 @@ func joined(a, b string) string {
 
 // Apply is a configuration with the tasks of what was discovered, and l with these. Tasks that were made already by the
 // same configuration are not made again.
-func (l StoreLists) Apply(s *config.Settings) (*config.Settings, StoreLists) {
+func (l StoreLists) Apply(s *settings.Settings) (*settings.Settings, StoreLists) {
 	made, next := map[string][]tasks.Task{}, maps.Clone(l.found)
 	for i := range s.Groups {
 		g := &s.Groups[i]
@@ -122,7 +122,7 @@ func (l StoreLists) Apply(s *config.Settings) (*config.Settings, StoreLists) {
 }
 
 // showDiscovery is what the API says of a group's discover; nil for a group without.
-func (l StoreLists) showDiscovery(g *config.Group) *api.Discovery {
+func (l StoreLists) showDiscovery(g *settings.Group) *api.Discovery {
 	if g.Discover == nil || g.Discover.Lister == nil {
 		return nil
 	}
@@ -140,7 +140,7 @@ func (l StoreLists) showDiscovery(g *config.Group) *api.Discovery {
 }
 
 // findDiscovery finds what is wrong with the discover of groups.
-func (l StoreLists) findDiscovery(groups []config.Group) []Finding {
+func (l StoreLists) findDiscovery(groups []settings.Group) []Finding {
 	var found []Finding
 	for i := range groups {
 		g := &groups[i]

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/idempotency"
@@ -38,7 +38,7 @@ groups:
 `
 
 // cluster is a store with at least one document of each kind.
-func clusterOfAllKinds(t *testing.T, s *config.Settings) (store.Store, func() []store.Doc) {
+func clusterOfAllKinds(t *testing.T, s *settings.Settings) (store.Store, func() []store.Doc) {
 	t.Helper()
 	now := time.UnixMilli(1_000_000)
 	db := memory.New(memory.WithClock(func() time.Time { return now }))
@@ -158,7 +158,7 @@ func TestAStoreThatIsEdited(t *testing.T) {
 }
 
 // read reads all that is shown of a store. Nothing may panic, guarded or not.
-func read(t *testing.T, db store.Store, s *config.Settings, found *discovery.Reader, levels *weights.Reader) {
+func read(t *testing.T, db store.Store, s *settings.Settings, found *discovery.Reader, levels *weights.Reader) {
 	t.Helper()
 	ctx := t.Context()
 	o := NewOffline(s, db)

@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/runs"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -55,7 +55,7 @@ func shownEvent(e *record.Event) api.Event {
 
 // Runs lists the last runs of a task, the newest first. The store has those that are over, and the lock what runs now.
 func Runs(
-	ctx context.Context, db store.Store, s *config.Settings, view *cluster.View, key record.Key,
+	ctx context.Context, db store.Store, s *settings.Settings, view *cluster.View, key record.Key,
 ) ([]api.Run, error) {
 	past, err := runs.List(ctx, db, key)
 	if err != nil {
@@ -98,7 +98,7 @@ func (ix taskIndex) running(key record.Key, t *tasks.Task) (record.Run, bool) {
 }
 
 // declaredTask is the task with that key; nil: none is declared.
-func declaredTask(s *config.Settings, key record.Key) *tasks.Task {
+func declaredTask(s *settings.Settings, key record.Key) *tasks.Task {
 	for i := range s.Groups {
 		g := &s.Groups[i]
 		if g.Name != key.Group() {

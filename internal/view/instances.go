@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 )
@@ -137,7 +137,7 @@ func (ix instanceIndex) message(v cluster.Session) string {
 }
 
 // offers are what the live instances that may own tasks of a group offer it.
-func (ix instanceIndex) offers(g *config.Group, owned map[string]int) []offer {
+func (ix instanceIndex) offers(g *settings.Group, owned map[string]int) []offer {
 	if ix.view == nil {
 		return nil
 	}

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -72,12 +72,12 @@ func with[V any](m map[string]V, key string, value V) map[string]V {
 func sameSlice[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 // Listed says whether all tasks of a group are known: it discovers none, or a list of them was published and read.
-func (l StoreLists) Listed(g *config.Group) bool {
+func (l StoreLists) Listed(g *settings.Group) bool {
 	return g.Discover == nil || l.found[g.Name] != nil && l.found[g.Name].published.Revision > 0
 }
 
 // Declared is what the balancer is to know of a configuration that was made by [StoreLists.Apply].
-func (l StoreLists) Declared(s *config.Settings) reconcile.Declared {
+func (l StoreLists) Declared(s *settings.Settings) reconcile.Declared {
 	d := reconcile.Declared{Revision: s.Revision, Chores: choreGroups(s)}
 	for gi := range s.Groups {
 		g := &s.Groups[gi]
@@ -100,19 +100,19 @@ func (l StoreLists) Declared(s *config.Settings) reconcile.Declared {
 }
 
 // choreGroups are the groups of locks under which one replica does something for all.
-func choreGroups(s *config.Settings) []string {
+func choreGroups(s *settings.Settings) []string {
 	var all []string
-	if slices.ContainsFunc(s.Groups, func(g config.Group) bool { return g.Discover != nil }) {
+	if slices.ContainsFunc(s.Groups, func(g settings.Group) bool { return g.Discover != nil }) {
 		all = append(all, record.GroupDiscovery)
 	}
-	if slices.ContainsFunc(s.Groups, func(g config.Group) bool { return g.WeightFrom.Measured() }) {
+	if slices.ContainsFunc(s.Groups, func(g settings.Group) bool { return g.WeightFrom.Measured() }) {
 		all = append(all, record.GroupWeights)
 	}
 	return all
 }
 
 // weight is the one that a task is planned with.
-func (l StoreLists) weight(g *config.Group, t *tasks.Task) int {
+func (l StoreLists) weight(g *settings.Group, t *tasks.Task) int {
 	if read := l.weights[g.Name]; read != nil && g.Measures(t) {
 		return MeasureOf(g).Weight(t.Weight, read.levels, t.Name)
 	}
@@ -120,7 +120,7 @@ func (l StoreLists) weight(g *config.Group, t *tasks.Task) int {
 }
 
 // MeasureOf is what the weights of a group follow; of one whose weights are declared it is a lag that nothing has.
-func MeasureOf(g *config.Group) weights.Measure {
+func MeasureOf(g *settings.Group) weights.Measure {
 	if g.WeightFrom.Loads() {
 		return weights.Load
 	}
@@ -128,7 +128,7 @@ func MeasureOf(g *config.Group) weights.Measure {
 }
 
 // weightRevision is that of the weights that a group is planned with; 0: those that are declared.
-func (l StoreLists) weightRevision(g *config.Group) int64 {
+func (l StoreLists) weightRevision(g *settings.Group) int64 {
 	if read := l.weights[g.Name]; read != nil && g.WeightFrom.Measured() {
 		return read.published.Revision
 	}
@@ -136,7 +136,7 @@ func (l StoreLists) weightRevision(g *config.Group) int64 {
 }
 
 // WeightRevisions are those of all groups whose weights are published.
-func (l StoreLists) WeightRevisions(s *config.Settings) map[string]int64 {
+func (l StoreLists) WeightRevisions(s *settings.Settings) map[string]int64 {
 	all := map[string]int64{}
 	for i := range s.Groups {
 		if revision := l.weightRevision(&s.Groups[i]); revision > 0 {
@@ -147,7 +147,7 @@ func (l StoreLists) WeightRevisions(s *config.Settings) map[string]int64 {
 }
 
 // showWeights is what the API says of a group's weights; nil for a group whose weights are those that are declared.
-func (l StoreLists) showWeights(g *config.Group) *api.Weights {
+func (l StoreLists) showWeights(g *settings.Group) *api.Weights {
 	if !g.WeightFrom.Measured() {
 		return nil
 	}

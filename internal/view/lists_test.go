@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discovery"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/test/viewtest"
 )
@@ -46,7 +46,7 @@ func TestDiscoveredWithoutATaskIsAProblem(t *testing.T) {
 		shown.FailingSince.UnixMilli() != 2000 {
 		t.Errorf("shown %+v", shown)
 	}
-	if plain := (StoreLists{}).showDiscovery(&config.Group{Name: "x"}); plain != nil {
+	if plain := (StoreLists{}).showDiscovery(&settings.Group{Name: "x"}); plain != nil {
 		t.Errorf("a group without discover shows %+v", plain)
 	}
 	l, _ = StoreLists{}.WithDiscovered("g", viewtest.Discovered(1), "a chunk is missing")

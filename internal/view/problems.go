@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
@@ -144,7 +144,7 @@ func noCapacity(g *api.Group, left int) string {
 	)
 }
 
-func noInstance(groups []config.Group, g *api.Group, left int) string {
+func noInstance(groups []settings.Group, g *api.Group, left int) string {
 	why := "no live instance takes part"
 	for _, declared := range groups {
 		if declared.Name == g.Name && len(declared.Selector) > 0 {
@@ -167,7 +167,7 @@ func labelText(labels map[string]string) string {
 }
 
 // findDiffering finds groups whose task lists differ among the replicas.
-func findDiffering(report *reconcile.Report, s *config.Settings) []Finding {
+func findDiffering(report *reconcile.Report, s *settings.Settings) []Finding {
 	if report == nil {
 		return nil
 	}

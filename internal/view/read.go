@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -22,12 +22,12 @@ import (
 
 // Offline shows what a store has, without a replica.
 type Offline struct {
-	settings *config.Settings
+	settings *settings.Settings
 	db       store.Store
 }
 
 // NewOffline shows the store that the settings are of.
-func NewOffline(s *config.Settings, db store.Store) *Offline { return &Offline{s, db} }
+func NewOffline(s *settings.Settings, db store.Store) *Offline { return &Offline{s, db} }
 
 // Snapshot reads the store once. A session that died without being marked dead is shown as live, with the problem
 // InstanceSilent. Ages of heartbeats are by the store's clock, as their writers had it. Problems that only a replica
@@ -85,7 +85,7 @@ func (o *Offline) Mutexes(ctx context.Context) ([]api.Lock, error) {
 
 // ReadCluster reads sessions, members, overrides and the locks of the declared groups from a store. Dead sessions are
 // left out unless dead.
-func ReadCluster(ctx context.Context, s *config.Settings, db store.Store, dead bool) (*cluster.View, error) {
+func ReadCluster(ctx context.Context, s *settings.Settings, db store.Store, dead bool) (*cluster.View, error) {
 	view := &cluster.View{Loaded: true, Locks: map[record.Key]*record.Lock{}}
 	if err := readSessions(ctx, db, view, dead); err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func ReadAgain(
 }
 
 // ReadLists reads the published lists from a store, and adds the tasks of what was discovered to the settings.
-func ReadLists(ctx context.Context, s *config.Settings, db store.Store) (*config.Settings, StoreLists, error) {
+func ReadLists(ctx context.Context, s *settings.Settings, db store.Store) (*settings.Settings, StoreLists, error) {
 	var l StoreLists
 	for i := range s.Groups {
 		g := &s.Groups[i]

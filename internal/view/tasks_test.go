@@ -8,10 +8,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/runners/assign"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -200,6 +200,6 @@ func TestCountsSumUp(t *testing.T) {
 }
 
 // makerOf makes snapshots of a view.
-func makerOf(s *config.Settings, c *cluster.View, report *reconcile.Report) *maker {
+func makerOf(s *settings.Settings, c *cluster.View, report *reconcile.Report) *maker {
 	return newMaker(Input{Settings: s, Instance: s.Instance, Cluster: c, Report: report})
 }

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -22,7 +22,7 @@ import (
 
 // Input is what a snapshot is made from.
 type Input struct {
-	Settings  *config.Settings // with the tasks of what was discovered
+	Settings  *settings.Settings // with the tasks of what was discovered
 	Lists     StoreLists
 	Instance  string                   // the replica that makes it; empty: the store is read without one
 	Version   string                   // of the program
@@ -201,7 +201,7 @@ func (m *maker) listTasks() []api.Task {
 
 // group counts a group's tasks, and its capacity on the live instances that may own them. It returns those that fail,
 // as fillLists does.
-func (m *maker) group(g *config.Group) (api.Group, []failingTask) {
+func (m *maker) group(g *settings.Group) (api.Group, []failingTask) {
 	group := api.Group{
 		Name: g.Name, Cap: g.Cap, Overrides: m.overrides.groups[g.Name], Discovery: m.in.Lists.showDiscovery(g),
 		Weights: m.in.Lists.showWeights(g), Slots: g.Slots,

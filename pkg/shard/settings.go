@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -20,30 +20,30 @@ const (
 )
 
 // settings are those of a replica, as a file would have them. The error names each field that is wrong.
-func (c *Config) settings(work Work) (*config.Settings, []Group, error) {
-	s := &config.Settings{
-		Cluster: cmp.Or(c.Options.Cluster, config.DefaultCluster), Revision: c.Revision,
-		Self: config.Self{
-			Instance: cmp.Or(c.Instance, config.HostName()), Zone: c.Zone, Labels: c.Options.Labels, MaxTasks: c.Options.MaxKeys,
+func (c *Config) settings(work Work) (*settings.Settings, []Group, error) {
+	s := &settings.Settings{
+		Cluster: cmp.Or(c.Options.Cluster, settings.DefaultCluster), Revision: c.Revision,
+		Self: settings.Self{
+			Instance: cmp.Or(c.Instance, settings.HostName()), Zone: c.Zone, Labels: c.Options.Labels, MaxTasks: c.Options.MaxKeys,
 			Rollout: c.Options.Rollout,
 		},
-		Store:     config.Store{URI: c.Store, Renew: c.Options.RenewStore},
-		App:       config.App{Address: c.Address},
-		Lease:     config.Lease{Duration: cmp.Or(c.Lease, config.DefaultLease)},
-		Rebalance: config.Rebalance{Settle: max(0, cmp.Or(c.Settle, config.DefaultSettle)), MaxMoves: c.Options.MaxMoves},
+		Store:     settings.Store{URI: c.Store, Renew: c.Options.RenewStore},
+		App:       settings.App{Address: c.Address},
+		Lease:     settings.Lease{Duration: cmp.Or(c.Lease, settings.DefaultLease)},
+		Rebalance: settings.Rebalance{Settle: max(0, cmp.Or(c.Settle, settings.DefaultSettle)), MaxMoves: c.Options.MaxMoves},
 	}
 	s.Lease.RenewDeadline = s.Lease.Duration / 4 * 3
 	var errs []error
 	if (c.Store == "") == (c.Options.OpenStore == nil) {
 		errs = append(errs, errors.New("needs one of Store and OpenStore"))
 	}
-	if !config.IsDNSName(s.Instance) {
+	if !settings.IsDNSName(s.Instance) {
 		errs = append(errs, fmt.Errorf("has Instance %q, must be a DNS name", s.Instance))
 	}
-	if c.Address != "" && !config.IsHostPort(c.Address) {
+	if c.Address != "" && !settings.IsHostPort(c.Address) {
 		errs = append(errs, fmt.Errorf("has Address %q, must be HOST:PORT", c.Address))
 	}
-	if s.Lease.Duration < config.MinLease || s.Lease.Duration > config.MaxLease {
+	if s.Lease.Duration < settings.MinLease || s.Lease.Duration > settings.MaxLease {
 		errs = append(errs, fmt.Errorf("has Lease %s, must be from 1s to 24h", s.Lease.Duration))
 	}
 	if c.Options.MaxKeys < 0 || c.Options.MaxMoves < 0 {
@@ -96,7 +96,7 @@ func (g *Group) check() error {
 	wrong := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("group %q "+format, append([]any{g.Name}, args...)...))
 	}
-	if !config.IsDNSName(g.Name) {
+	if !settings.IsDNSName(g.Name) {
 		wrong("has no name of lower-case letters, digits, '-' and '.', as a DNS name has")
 	}
 	sources := 0
@@ -108,8 +108,8 @@ func (g *Group) check() error {
 	if sources != 1 {
 		wrong("needs one of Keys, KeysFrom and Slots")
 	}
-	if g.Slots < 0 || g.Slots > config.MaxNames {
-		wrong("has Slots %d, must be from 1 to %d", g.Slots, config.MaxNames)
+	if g.Slots < 0 || g.Slots > settings.MaxNames {
+		wrong("has Slots %d, must be from 1 to %d", g.Slots, settings.MaxNames)
 	}
 	if g.KeysEvery < minEvery {
 		wrong("has KeysEvery %s, must be at least %s", g.KeysEvery, minEvery)
@@ -121,23 +121,23 @@ func (g *Group) check() error {
 }
 
 // settings are those of the group, as a file would have them.
-func (g *Group) settings() (config.Group, error) {
-	s := config.Group{Name: g.Name, Slots: g.Slots, Selector: g.Selector, WeightFrom: config.WeightReported}
+func (g *Group) settings() (settings.Group, error) {
+	s := settings.Group{Name: g.Name, Slots: g.Slots, Selector: g.Selector, WeightFrom: settings.WeightReported}
 	if g.Cap < 0 {
 		return s, fmt.Errorf("group %q has Cap %d, must be 0 (no cap) or more", g.Name, g.Cap)
 	}
 	if limit := g.Cap; limit > 0 {
 		s.Cap = &limit
 	}
-	if len(g.Keys) > config.MaxNames {
-		return s, fmt.Errorf("group %q has %d keys, must have at most %d", g.Name, len(g.Keys), config.MaxNames)
+	if len(g.Keys) > settings.MaxNames {
+		return s, fmt.Errorf("group %q has %d keys, must have at most %d", g.Name, len(g.Keys), settings.MaxNames)
 	}
 	keys := slices.Sorted(slices.Values(g.Keys))
 	weights := make([]int, len(keys))
 	run := &runner{g.Work}
 	for i, name := range keys {
-		if !config.IsTaskName(name) {
-			return s, fmt.Errorf("group %q has the key %q, must be %s", g.Name, name, config.TaskNames)
+		if !settings.IsTaskName(name) {
+			return s, fmt.Errorf("group %q has the key %q, must be %s", g.Name, name, settings.TaskNames)
 		}
 		if i > 0 && keys[i-1] == name {
 			return s, fmt.Errorf("group %q has the key %q twice", g.Name, name)

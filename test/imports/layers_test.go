@@ -17,8 +17,8 @@ var layers = []struct{ name, packages string }{
 	{"documents", "internal/cluster internal/record internal/verbs"},
 	{"locks", "internal/electing internal/standin pkg/elect"},
 	{"plans", "internal/reconcile internal/storecopy pkg/balancer pkg/idempotency/idempotencystore pkg/mutex"},
-	{"tasks", `internal/discover internal/endpoint internal/kind internal/runners internal/runs internal/subscribe
-		internal/supervisor internal/taskrun pkg/jobs pkg/tasks`},
+	{"tasks", `internal/discover internal/endpoint internal/kind internal/runners internal/runs internal/settings
+		internal/subscribe internal/supervisor internal/taskrun pkg/jobs pkg/tasks`},
 	{"services", `internal/application internal/config internal/discovery internal/guard internal/kinds internal/metrics
 		internal/published internal/route internal/snapshot internal/status internal/storecheck internal/tracing
 		internal/weights`},

@@ -12,6 +12,7 @@ import (
 	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/store"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite" // which configurations of tests name
 )
@@ -31,13 +32,13 @@ groups:
 `
 
 // Settings are those of instance a, with group g of t1 to t6, capped at 2, and group free of u.
-func Settings(t *testing.T) *config.Settings {
+func Settings(t *testing.T) *settings.Settings {
 	t.Helper()
 	return Load(t, sample)
 }
 
 // Load reads a configuration.
-func Load(t *testing.T, text string) *config.Settings {
+func Load(t *testing.T, text string) *settings.Settings {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -48,12 +49,12 @@ func Load(t *testing.T, text string) *config.Settings {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return s.Settings
 }
 
 // Discovering are settings of revision 3 whose group g has discover with a limit of 5, and the task own. template is
 // added to its template, such as ", weight: 7".
-func Discovering(t *testing.T, template string) *config.Settings {
+func Discovering(t *testing.T, template string) *settings.Settings {
 	t.Helper()
 	return Load(t, "store: {uri: \"sqlite:a.db\"}\nrevision: 3\ngroups:\n"+
 		"  - name: g\n    discover: {file: {path: a}, limit: 5}\n"+
