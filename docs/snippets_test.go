@@ -21,6 +21,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/mutex/mutexmetrics"
 	"github.com/shardctl/shardctl/pkg/shard"
+	"github.com/shardctl/shardctl/pkg/shard/shardhttp"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -32,7 +33,7 @@ var _ = []any{
 }
 
 func mountHandler(mux *http.ServeMux, replica *shard.Replica) {
-	mux.Handle("/shards/", http.StripPrefix("/shards", replica.Handler()))
+	mux.Handle("/shards/", http.StripPrefix("/shards", shardhttp.Handler(replica, shardhttp.Options{})))
 }
 
 func keepCheckpoint(ctx context.Context, lease shard.Lease, consume func(position []byte) []byte) error {

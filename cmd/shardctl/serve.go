@@ -39,8 +39,8 @@ func (w *workerProcess) serve(ctx, part context.Context, group *errgroup.Group) 
 	if err != nil {
 		return err
 	}
-	shown := w.replica.Shown()
-	shown.Logger, shown.Peers, shown.PeerScheme, shown.Vouch = log, peers, scheme(server), guard.Vouch
+	shown := status.Showing(w.replica, w.metrics, log)
+	shown.Peers, shown.PeerScheme, shown.Vouch = peers, scheme(server), guard.Vouch
 	read := status.New(shown)
 	readOnly := guard.ReadOnly(guard.Output(read, w.settings.ShowsOutput()))
 	if w.settings.Server.Route {

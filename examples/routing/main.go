@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/shard"
+	"github.com/shardctl/shardctl/pkg/shard/shardhttp"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
 )
 
@@ -52,15 +53,16 @@ func run(answer http.HandlerFunc) error {
 	owned := &owned{topics: map[string]*topic{}, answer: answer}
 	replica, err := shard.Start(ctx, shard.Config{
 		Store: *store, Group: "topics", Keys: topics, Instance: *instance, Address: *listen,
-		Lease: 10 * time.Second, Settle: 2 * time.Second, Options: shard.Options{Route: true},
+		Lease: 10 * time.Second, Settle: 2 * time.Second,
 	}, owned.work)
 	if err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", owned)
-	mux.Handle("/api/", replica.Handler())
-	mux.Handle("/route/", replica.Handler())
+	handler := shardhttp.Handler(replica, shardhttp.Options{Route: true})
+	mux.Handle("/api/", handler)
+	mux.Handle("/route/", handler)
 	serving, end := context.WithCancel(context.Background())
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second,

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/shard"
+	"github.com/shardctl/shardctl/pkg/shard/shardhttp"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
 )
 
@@ -47,12 +48,14 @@ func run(store, instance, listen string) error {
 	replica, err := shard.Start(ctx, shard.Config{
 		Store: store, Group: "topics", Keys: topics, Cap: 60,
 		Instance: instance, Lease: 10 * time.Second, Settle: 3 * time.Second,
+		Options: shard.Options{Metrics: shardhttp.NewMetrics()},
 	}, consume) // for each topic that this process owns
 	if err != nil {
 		return err
 	}
 	if listen != "" {
-		page := &http.Server{Addr: listen, Handler: replica.Handler(), ReadHeaderTimeout: 5 * time.Second}
+		handler := shardhttp.Handler(replica, shardhttp.Options{})
+		page := &http.Server{Addr: listen, Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 		defer func() { _ = page.Close() }()
 		go func() { log.Print("the page: ", page.ListenAndServe()) }()
 	}

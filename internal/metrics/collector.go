@@ -23,13 +23,16 @@ func NewCollector(source snapshot.Source, perTask bool) *Collector {
 }
 
 // NewRegistry returns a registry with all that /metrics shows: of the cluster, of this replica, of Go and of the
-// process.
+// process. With m nil what this replica does is left out.
 func NewRegistry(source snapshot.Source, m *Metrics) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
-		NewCollector(source, m.perTask), m,
+		NewCollector(source, m != nil && m.perTask),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
+	if m != nil {
+		r.MustRegister(m)
+	}
 	return r
 }
 

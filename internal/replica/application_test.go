@@ -265,7 +265,7 @@ groups: [`+c.groups+`]
 				running(t, r)
 				app := &caller{t: t, handler: r.Application()}
 				app.req.App, app.req.Wait = "11111111-1111-4111-8111-111111111111", 0.2
-				shown := status.New(r.Shown())
+				shown := status.New(status.Showing(r, nil, logr.Discard()))
 				for _, want := range c.want {
 					if want == comes {
 						app.req.Ready = true

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/snapshot"
@@ -20,7 +19,7 @@ import (
 // publisher publishes snapshots.
 type publisher struct {
 	board   snapshot.Board
-	metrics *metrics.Metrics
+	metrics Metrics
 
 	mu    sync.Mutex // held while a snapshot is made, so that an older one is never published after a newer
 	last  *view.Result
@@ -28,7 +27,7 @@ type publisher struct {
 	log   problemLog
 }
 
-func newPublisher(m *metrics.Metrics, log logr.Logger) publisher {
+func newPublisher(m Metrics, log logr.Logger) publisher {
 	return publisher{metrics: m, log: problemLog{log: log}}
 }
 

@@ -18,13 +18,11 @@ import (
 
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/guard/worker"
-	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/refusals"
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/standin"
-	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/weights"
@@ -37,7 +35,8 @@ import (
 // Config is what a Replica is made of.
 type Config struct {
 	Settings *settings.Settings
-	Metrics  *metrics.Metrics
+	// Metrics counts what the replica does; nil: nothing is counted.
+	Metrics Metrics
 	// Guard is the worker's end of its guard; nil without one: commands are then children of this process.
 	Guard *worker.Client
 	// Place remembers the sessions across restarts of the container; nil without one. Left are those that the process
@@ -83,6 +82,9 @@ type Replica struct {
 
 // New makes a replica that has no store yet.
 func New(cfg Config) *Replica {
+	if cfg.Metrics == nil {
+		cfg.Metrics = uncounted{}
+	}
 	if cfg.Weights == nil {
 		cfg.Weights = weights.Measure.Rules
 	}
@@ -96,17 +98,11 @@ func New(cfg Config) *Replica {
 	return r
 }
 
+// Config returns what the replica was made of. Its settings may no longer be those in force.
+func (r *Replica) Config() Config { return r.cfg }
+
 // Board holds the newest snapshot.
 func (r *Replica) Board() *snapshot.Board { return &r.publisher.board }
-
-// Shown is what a handler shows of the replica, as [status.New] takes it.
-func (r *Replica) Shown() status.Config {
-	return status.Config{
-		Source: r.Board(), Events: r, Runs: r, Mutexes: r, Logs: r,
-		Registry: metrics.NewRegistry(r.Board(), r.cfg.Metrics), Live: r.Live, Ready: r.Ready,
-		Logger: r.log,
-	}
-}
 
 // Cluster is what the replica knows of the cluster; nil before there is a store.
 func (r *Replica) Cluster() elect.Cluster {

@@ -58,7 +58,7 @@ func (r *Replica) timed(op string, err *error) (end func()) {
 // has to look for them.
 func (r *Replica) EventsChanged() <-chan struct{} { return r.newEvents.wait() }
 
-// Output implements [status.LogSource].
+// Output returns what is kept of the output of a task that this replica holds; false: of this one nothing is.
 func (r *Replica) Output(key string) (taskrun.Output, bool) {
 	n := r.node.Load()
 	if n == nil {

@@ -42,6 +42,28 @@ type Config struct {
 	MaxWatchers int
 }
 
+// Replica is a replica that a handler shows whole.
+type Replica interface {
+	Board() *snapshot.Board
+	snapshot.EventSource
+	snapshot.RunSource
+	snapshot.MutexSource
+	LogSource
+
+	// Live and Ready are as in [Config].
+	Live() error
+	Ready() error
+}
+
+// Showing returns the configuration of a handler that shows all of a replica, and what counted has; nil: nothing was
+// counted.
+func Showing(r Replica, counted *metrics.Metrics, log logr.Logger) Config {
+	return Config{
+		Source: r.Board(), Events: r, Runs: r, Mutexes: r, Logs: r, Registry: metrics.NewRegistry(r.Board(), counted),
+		Live: r.Live, Ready: r.Ready, Logger: log,
+	}
+}
+
 // maxWatchers is how many connections may watch a replica at once, unless [Config] says otherwise.
 const maxWatchers = 256
 

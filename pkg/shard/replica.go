@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"net/http"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -16,11 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/replica"
-	"github.com/shardctl/shardctl/internal/route"
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -29,7 +25,6 @@ import (
 type Replica struct {
 	cfg     Config
 	replica *replica.Replica
-	handler http.Handler
 	leave   context.CancelFunc
 	ended   chan struct{}
 	err     error // once ended is closed
@@ -55,18 +50,12 @@ func Start(ctx context.Context, cfg Config, work Work) (*Replica, error) {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = cmp.Or(info.Main.Version, version)
 	}
-	counted := metrics.New(false)
-	counted.SetBuild(version, "")
 	r := &Replica{cfg: cfg, groups: slices.Clone(groups), refused: map[string]error{}, ended: make(chan struct{})}
 	r.replica = replica.New(replica.Config{
-		Settings: settings, Metrics: counted, Logger: cfg.Logger.WithValues("instance", settings.Instance),
+		Settings: settings, Metrics: cfg.Options.Metrics, Logger: cfg.Logger.WithValues("instance", settings.Instance),
 		OnStuck: onStuck(cfg.Options.OnStuck), Version: version, Clock: cfg.Options.clock,
 		Revision: cmp.Or(cfg.Options.Rollout, replica.ProgramRevision(version)),
 	})
-	r.handler = status.New(r.replica.Shown())
-	if cfg.Options.Route {
-		r.handler = route.Over(r.handler, route.New(route.Config{Source: r.replica.Board(), Done: counted.Routed}))
-	}
 	ctx, r.leave = context.WithCancel(ctx)
 	go func() {
 		defer close(r.ended)
@@ -322,9 +311,8 @@ func (r *Replica) view() *cluster.View {
 	return &cluster.View{}
 }
 
-// Handler serves the page, the API, metrics and health, for reading, and with [Options].Route requests for owners.
-// Mount it where only those come who may see them: it asks for no token.
-func (r *Replica) Handler() http.Handler { return r.handler }
+// Inside returns what packages of this module, such as shardhttp, show of a Replica. Programs have no use for it.
+func (r *Replica) Inside() *replica.Replica { return r.replica }
 
 // Drain hands every key over and waits until nothing is held, or ctx ends. It takes no more keys.
 func (r *Replica) Drain(ctx context.Context) error { return r.replica.Drain(ctx) }

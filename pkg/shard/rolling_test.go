@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/shard"
+	"github.com/shardctl/shardctl/pkg/shard/shardhttp"
 	"github.com/shardctl/shardctl/test/suites"
 )
 
@@ -52,9 +53,10 @@ func share(uri, instance string) error {
 	if err != nil {
 		return err
 	}
+	handler := shardhttp.Handler(r, shardhttp.Options{})
 	for range r.Watch(ctx) {
 		ready := httptest.NewRecorder()
-		r.Handler().ServeHTTP(ready, httptest.NewRequest(http.MethodGet, "/readyz", http.NoBody))
+		handler.ServeHTTP(ready, httptest.NewRequest(http.MethodGet, "/readyz", http.NoBody))
 		if ready.Code == http.StatusOK {
 			fmt.Fprintln(os.Stdout, instance, "ready", "-", 0, 0)
 			break

@@ -32,6 +32,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -91,14 +92,17 @@ type Options struct {
 	MaxKeys int // most keys of this process over all groups; 0: no limit
 	// MaxMoves is how many hand-overs for balance go on at a time in a group; 0: no limit.
 	MaxMoves int
-	// Route has [Replica.Handler] forward requests under /route/GROUP/NAME/ to the address of the key's owner.
-	Route bool
+	// Metrics counts what this process does. Package shardhttp has some for Prometheus. The default is none.
+	Metrics Metrics
 	// OnStuck is called when the work of these keys goes on although the lease is over, see [elect.Config]. The process
 	// must not go on. Default: it exits with status 75.
 	OnStuck func(keys []string)
 
 	clock elect.Clock // of tests; nil: the machine's
 }
+
+// Metrics counts what a Replica does. Its methods may be called concurrently and must not block.
+type Metrics = replica.Metrics
 
 // Group is a list of keys that are spread together. It has one of Keys, KeysFrom and Slots.
 type Group struct {

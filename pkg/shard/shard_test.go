@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +18,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/client"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/shard"
+	"github.com/shardctl/shardctl/pkg/shard/shardhttp"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
@@ -207,7 +206,7 @@ func TestWorkThatEndsIsStartedAgainUntilItIsDone(t *testing.T) {
 // serve returns a client of the handler.
 func serve(t *testing.T, r *shard.Replica) *client.Client {
 	t.Helper()
-	c, err := client.New("http://replica", client.WithHTTPClient(direct.Client(r.Handler())))
+	c, err := client.New("http://replica", client.WithHTTPClient(direct.Client(shardhttp.Handler(r, shardhttp.Options{}))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -588,23 +587,4 @@ func TestLoadsAreReported(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-func TestHandlerServesThePage(t *testing.T) {
-	s := newService(t)
-	r := s.start("a", shard.Config{Group: "topics", Keys: names(1)}, s.work("a"))
-	mux := http.NewServeMux()
-	mux.Handle("/shards/", http.StripPrefix("/shards", r.Handler()))
-	server := httptest.NewServer(mux)
-	defer server.Close()
-	for _, path := range []string{"/shards/", "/shards/api/v1/status", "/shards/metrics", "/shards/livez"} {
-		resp, err := http.Get(server.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			t.Errorf("%s: %s", path, resp.Status)
-		}
-	}
 }
