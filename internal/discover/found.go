@@ -138,6 +138,14 @@ func Check(all []Found) ([]Found, error) {
 	return sorted, errs.err()
 }
 
+// Append adds one that was found to a list, unless [MaxFound] are there already.
+func Append(all []Found, f Found) ([]Found, error) {
+	if len(all) >= MaxFound {
+		return nil, fmt.Errorf("has more than %d entries, the most that are read", MaxFound)
+	}
+	return append(all, f), nil
+}
+
 // problems are those of a list: the first few, and how many more there are.
 type problems struct {
 	said []string

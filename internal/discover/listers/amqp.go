@@ -146,13 +146,13 @@ func (l *AMQP) ask(ctx context.Context, env discover.Env, each func(queue) error
 		return err
 	}
 	err = l.client.ask(request, env, "amqp.tls.caFile", l.CAFile, func(body io.Reader) error {
-		err := discover.ReadList(body, "queues", func(q queue) error {
+		err := readList(body, "queues", func(q queue) error {
 			if q.Name == "" {
-				return fmt.Errorf("%w of queues: an entry has no name", discover.ErrNoList)
+				return fmt.Errorf("%w of queues: an entry has no name", errNoList)
 			}
 			return each(q)
 		})
-		if errors.Is(err, discover.ErrNoList) {
+		if errors.Is(err, errNoList) {
 			return fmt.Errorf("%w: amqp.management must be the address of the management plugin", err)
 		}
 		return err

@@ -75,10 +75,10 @@ func read(path string) ([]discover.Found, error) {
 	defer func() { _ = f.Close() }()
 	switch filepath.Ext(path) {
 	case ".json":
-		return discover.ReadJSON(f)
+		return readJSON(f)
 	case ".yaml", ".yml":
-		return discover.ReadYAML(f)
+		return readYAML(f)
 	default:
-		return discover.ReadLines(f)
+		return readLines(f)
 	}
 }

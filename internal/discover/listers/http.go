@@ -32,7 +32,7 @@ func (s statusError) Error() string { return fmt.Sprintf("status %s, want 200", 
 // client asks over HTTP. The zero value is ready to use; it may be used concurrently.
 type client struct{ kept taskrun.Clients }
 
-// ask sends the request once and calls read with the body of the answer. Its limits are those of package discover. A
+// ask sends the request once and calls read with the body of the answer. Its limits are those of lists. A
 // status other than 200 is a [statusError]. No error holds the URL. The authorities of caFile are trusted, or the
 // system's where that is empty: at says where it is written, and variables in it are replaced.
 func (c *client) ask(
@@ -152,7 +152,7 @@ func (l *HTTP) list(ctx context.Context, env discover.Env) ([]discover.Found, er
 	}
 	var found []discover.Found
 	err = l.client.ask(request, env, "http.tls.caFile", l.CAFile, func(body io.Reader) (err error) {
-		found, err = discover.ReadJSON(body)
+		found, err = readJSON(body)
 		return err
 	})
 	return found, err

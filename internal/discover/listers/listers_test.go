@@ -163,7 +163,7 @@ func TestFiles(t *testing.T) {
 // A few kilobytes on the wire, or a file that grew by mistake, may stand for millions of entries. Whoever lists, a
 // replica takes what is allowed and no more into its memory.
 func TestFloods(t *testing.T) {
-	const size = discover.MaxSize - 64
+	const size = listers.MaxSize - 64
 	file := func(name, text string) discover.Lister {
 		return listers.File{Path: write(t, name, text)}
 	}

@@ -1,4 +1,4 @@
-package discover
+package listers
 
 import (
 	"bufio"
@@ -10,19 +10,21 @@ import (
 
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
+
+	"github.com/shardctl/shardctl/internal/discover"
 )
 
 // Limits on a list as it is read. They hold for what is decoded: an answer of 16 KB of gzip may stand for 16 MiB, and
 // 16 MiB may hold millions of entries.
 const (
-	MaxSize  = 16 << 20 // bytes of a list
-	MaxEntry = 16 << 10 // bytes of one entry of it, with the space before it; of a line
-	MaxYAML  = 2 << 20  // bytes of a list in YAML, which is read as a whole
+	maxSize  = 16 << 20 // bytes of a list
+	maxEntry = 16 << 10 // bytes of one entry of it, with the space before it; of a line
+	maxYAML  = 2 << 20  // bytes of a list in YAML, which is read as a whole
 )
 
 // bounded reads a text, and fails where it is larger than allowed. A mark of byte order (BOM) is dropped, and a text
 // that begins with one of UTF-16 becomes UTF-8. Its errors continue a sentence about the text, as all of those that
-// ReadJSON, ReadYAML and ReadLines return.
+// readJSON, readYAML and readLines return.
 type bounded struct {
 	r    io.Reader
 	most int64 // bytes of all
@@ -41,9 +43,9 @@ func (b *bounded) Read(p []byte) (int, error) {
 		return 0, b.err
 	}
 	if b.from >= 0 {
-		left := b.from + MaxEntry - b.read
+		left := b.from + maxEntry - b.read
 		if left <= 0 {
-			b.err = fmt.Errorf("has an entry of more than %d KiB, the most that is read", MaxEntry>>10)
+			b.err = fmt.Errorf("has an entry of more than %d KiB, the most that is read", maxEntry>>10)
 			return 0, b.err
 		}
 		p = p[:min(int64(len(p)), left)]
@@ -61,16 +63,16 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ErrNoList says that a text is not the list that was wanted.
-var ErrNoList = errors.New("is not a JSON list")
+// errNoList says that a text is not the list that was wanted.
+var errNoList = errors.New("is not a JSON list")
 
-// ReadList reads a JSON list, one entry at a time, and calls each with it. It ends with the first error of each. No
+// readList reads a JSON list, one entry at a time, and calls each with it. It ends with the first error of each. No
 // more than one entry is in memory beside what each keeps. what says in words what is listed, as for an error, which
-// wraps [ErrNoList] where the text is something else.
-func ReadList[E any](r io.Reader, what string, each func(E) error) error {
-	in := newBounded(r, MaxSize)
+// wraps [errNoList] where the text is something else.
+func readList[E any](r io.Reader, what string, each func(E) error) error {
+	in := newBounded(r, maxSize)
 	in.from = 0
-	refused, err := readList(in, each)
+	refused, err := decodeList(in, each)
 	switch {
 	case refused != nil:
 		return refused
@@ -80,13 +82,13 @@ func ReadList[E any](r io.Reader, what string, each func(E) error) error {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return fmt.Errorf("%w of %s: %w", ErrNoList, what, err)
+		return fmt.Errorf("%w of %s: %w", errNoList, what, err)
 	}
 	return nil
 }
 
-// readList returns the error of each as refused, and what is wrong with the text as err.
-func readList[E any](in *bounded, each func(E) error) (refused, err error) {
+// decodeList returns the error of each as refused, and what is wrong with the text as err.
+func decodeList[E any](in *bounded, each func(E) error) (refused, err error) {
 	d := json.NewDecoder(in)
 	switch first, err := d.Token(); {
 	case err != nil:
@@ -122,50 +124,42 @@ func readList[E any](in *bounded, each func(E) error) (refused, err error) {
 // names is what lists of names hold, in words.
 const names = "names, or of objects with name, partition, labels, weight"
 
-// ReadJSON reads a list of names, of mappings with name, partition, labels and weight, or of both.
-func ReadJSON(r io.Reader) ([]Found, error) {
-	all := []Found{}
-	err := ReadList(r, names, func(e entry) (err error) {
-		all, err = Append(all, e.Found)
+// readJSON reads a list of names, of mappings with name, partition, labels and weight, or of both.
+func readJSON(r io.Reader) ([]discover.Found, error) {
+	all := []discover.Found{}
+	err := readList(r, names, func(e entry) (err error) {
+		all, err = discover.Append(all, e.Found)
 		return err
 	})
 	return unlessFailed(all, err)
 }
 
-// ReadLines reads a name from each line. Empty lines are skipped, and so are lines that begin with #.
-func ReadLines(r io.Reader) ([]Found, error) {
-	all := []Found{}
-	lines := bufio.NewScanner(newBounded(r, MaxSize))
-	lines.Buffer(nil, MaxEntry)
+// readLines reads a name from each line. Empty lines are skipped, and so are lines that begin with #.
+func readLines(r io.Reader) ([]discover.Found, error) {
+	all := []discover.Found{}
+	lines := bufio.NewScanner(newBounded(r, maxSize))
+	lines.Buffer(nil, maxEntry)
 	for lines.Scan() {
 		name := strings.TrimSpace(lines.Text())
 		if name == "" || strings.HasPrefix(name, "#") {
 			continue
 		}
 		var err error
-		if all, err = Append(all, Found{Name: name}); err != nil {
+		if all, err = discover.Append(all, discover.Found{Name: name}); err != nil {
 			return nil, err
 		}
 	}
 	err := lines.Err()
 	if errors.Is(err, bufio.ErrTooLong) {
-		err = fmt.Errorf("has a line of more than %d KiB, the most that is read", MaxEntry>>10)
+		err = fmt.Errorf("has a line of more than %d KiB, the most that is read", maxEntry>>10)
 	}
 	return unlessFailed(all, err)
 }
 
 // unlessFailed is the list, or nothing of it with an error.
-func unlessFailed(all []Found, err error) ([]Found, error) {
+func unlessFailed(all []discover.Found, err error) ([]discover.Found, error) {
 	if err != nil {
 		return nil, err
 	}
 	return all, nil
-}
-
-// Append adds one that was found to a list, unless [MaxFound] are there already.
-func Append(all []Found, f Found) ([]Found, error) {
-	if len(all) >= MaxFound {
-		return nil, fmt.Errorf("has more than %d entries, the most that are read", MaxFound)
-	}
-	return append(all, f), nil
 }

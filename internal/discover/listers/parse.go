@@ -1,4 +1,4 @@
-package discover
+package listers
 
 import (
 	"bytes"
@@ -8,11 +8,13 @@ import (
 	"io"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/shardctl/shardctl/internal/discover"
 )
 
-// ReadYAML reads what ReadJSON reads, as YAML of at most [MaxYAML] bytes.
-func ReadYAML(r io.Reader) ([]Found, error) {
-	content, err := io.ReadAll(newBounded(r, MaxYAML))
+// readYAML reads what readJSON reads, as YAML of at most [maxYAML] bytes.
+func readYAML(r io.Reader) ([]discover.Found, error) {
+	content, err := io.ReadAll(newBounded(r, maxYAML))
 	if err != nil {
 		return nil, err
 	}
@@ -29,9 +31,9 @@ func ReadYAML(r io.Reader) ([]Found, error) {
 	if err := d.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
 		return nil, errors.New("holds a second document, want one YAML list")
 	}
-	found := make([]Found, 0, min(len(all), MaxFound))
+	found := make([]discover.Found, 0, min(len(all), discover.MaxFound))
 	for _, e := range all {
-		if found, err = Append(found, e.Found); err != nil {
+		if found, err = discover.Append(found, e.Found); err != nil {
 			return nil, err
 		}
 	}
@@ -39,7 +41,7 @@ func ReadYAML(r io.Reader) ([]Found, error) {
 }
 
 // entry is a Found as lists have it: a name alone will do, and a partition is a number.
-type entry struct{ Found }
+type entry struct{ discover.Found }
 
 type entryFields struct {
 	Name      string            `json:"name" yaml:"name"`
@@ -49,16 +51,16 @@ type entryFields struct {
 }
 
 func (e *entry) set(f entryFields) error {
-	if len(f.Labels) > MaxLabels { // at once: a million maps would take more memory than the text of them
-		return fmt.Errorf("%.80q: labels: are %d, at most %d are allowed", f.Name, len(f.Labels), MaxLabels)
+	if len(f.Labels) > discover.MaxLabels { // at once: a million maps would take more memory than the text of them
+		return fmt.Errorf("%.80q: labels: are %d, at most %d are allowed", f.Name, len(f.Labels), discover.MaxLabels)
 	}
-	e.Found = Found{Name: f.Name, Labels: f.Labels}
+	e.Found = discover.Found{Name: f.Name, Labels: f.Labels}
 	if f.Partition != nil {
 		e.Partition = fmt.Sprint(*f.Partition)
 	}
 	if f.Weight != nil {
 		if e.Weight = *f.Weight; e.Weight == 0 {
-			return fmt.Errorf("%.80q: weight: is 0, must be a whole number from 1 to %d", f.Name, MaxWeight)
+			return fmt.Errorf("%.80q: weight: is 0, must be a whole number from 1 to %d", f.Name, discover.MaxWeight)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package discover_test
+package listers
 
 import (
 	"errors"
@@ -32,7 +32,7 @@ type form struct {
 	read func(io.Reader) ([]discover.Found, error)
 }
 
-var forms = []form{{"JSON", discover.ReadJSON}, {"YAML", discover.ReadYAML}, {"lines", discover.ReadLines}}
+var forms = []form{{"JSON", readJSON}, {"YAML", readYAML}, {"lines", readLines}}
 
 // Every form is read no further than to the limit that is reached first, whatever it is flooded with.
 func TestEndlessLists(t *testing.T) {
@@ -44,19 +44,19 @@ func TestEndlessLists(t *testing.T) {
 	}{
 		{"JSON", `[""`, `,""`, "has more than 100000 entries", 4 * discover.MaxFound},
 		{"JSON", `[{}`, `,{}`, "has more than 100000 entries", 4 * discover.MaxFound},
-		{"JSON", `["`, `a`, "has an entry of more than 16 KiB", 3 * discover.MaxEntry},
-		{"JSON", `[`, ` `, "has an entry of more than 16 KiB", 3 * discover.MaxEntry},
-		{"JSON", ``, ` `, "has an entry of more than 16 KiB", 3 * discover.MaxEntry},
-		{"JSON", `[]`, ` `, "has an entry of more than 16 KiB", 3 * discover.MaxEntry},
-		{"JSON", `["a", `, `[`, "exceeded max depth", 3 * discover.MaxEntry},
-		{"JSON", `["a", {"labels":{"a":""`, `,"a":""`, "has an entry of more than 16 KiB", 3 * discover.MaxEntry},
-		{"JSON", `["a"`, ",\n" + strings.Repeat(" ", 10_000) + `"a"`, "is larger than 16 MiB", discover.MaxSize + 1<<16},
-		{"YAML", "", "- a\n", "is larger than 2 MiB", discover.MaxYAML + 1<<20},
-		{"YAML", "- ", "a", "is larger than 2 MiB", discover.MaxYAML + 1<<20},
+		{"JSON", `["`, `a`, "has an entry of more than 16 KiB", 3 * maxEntry},
+		{"JSON", `[`, ` `, "has an entry of more than 16 KiB", 3 * maxEntry},
+		{"JSON", ``, ` `, "has an entry of more than 16 KiB", 3 * maxEntry},
+		{"JSON", `[]`, ` `, "has an entry of more than 16 KiB", 3 * maxEntry},
+		{"JSON", `["a", `, `[`, "exceeded max depth", 3 * maxEntry},
+		{"JSON", `["a", {"labels":{"a":""`, `,"a":""`, "has an entry of more than 16 KiB", 3 * maxEntry},
+		{"JSON", `["a"`, ",\n" + strings.Repeat(" ", 10_000) + `"a"`, "is larger than 16 MiB", maxSize + 1<<16},
+		{"YAML", "", "- a\n", "is larger than 2 MiB", maxYAML + 1<<20},
+		{"YAML", "- ", "a", "is larger than 2 MiB", maxYAML + 1<<20},
 		{"lines", "", "a\n", "has more than 100000 entries", 4 * discover.MaxFound},
-		{"lines", "", "a", "has a line of more than 16 KiB", 3 * discover.MaxEntry},
-		{"lines", "", "# a\n", "is larger than 16 MiB", discover.MaxSize + 1<<16},
-		{"lines", "", "\n", "is larger than 16 MiB", discover.MaxSize + 1<<16},
+		{"lines", "", "a", "has a line of more than 16 KiB", 3 * maxEntry},
+		{"lines", "", "# a\n", "is larger than 16 MiB", maxSize + 1<<16},
+		{"lines", "", "\n", "is larger than 16 MiB", maxSize + 1<<16},
 	} {
 		for _, f := range forms {
 			if f.name != c.form {
@@ -76,21 +76,21 @@ func TestEndlessLists(t *testing.T) {
 
 // A list as large as is allowed is read.
 func TestTheLargestLists(t *testing.T) {
-	name := strings.Repeat("a", discover.MaxEntry-4) // with the quotes, and a comma on either side
+	name := strings.Repeat("a", maxEntry-4) // with the quotes, and a comma on either side
 	for text, want := range map[string]int{
 		"[" + strings.Repeat(`"a",`, discover.MaxFound-1) + `"a"]`: discover.MaxFound,
 		`["b","` + name + `","c"]`:                                 3,
 	} {
-		if found, err := discover.ReadJSON(strings.NewReader(text)); err != nil || len(found) != want {
+		if found, err := readJSON(strings.NewReader(text)); err != nil || len(found) != want {
 			t.Errorf("%d of %d, %v", len(found), want, err)
 		}
 	}
 	lines := strings.Repeat("a\n", discover.MaxFound)
-	if found, err := discover.ReadLines(strings.NewReader(lines)); err != nil || len(found) != discover.MaxFound {
+	if found, err := readLines(strings.NewReader(lines)); err != nil || len(found) != discover.MaxFound {
 		t.Errorf("%d lines, %v", len(found), err)
 	}
 	labels := `[{"name": "a", "labels": {` + strings.Repeat(`"a": "", `, discover.MaxLabels) + `"b": ""}}]`
-	if found, err := discover.ReadJSON(strings.NewReader(labels)); err != nil || len(found[0].Labels) != 2 {
+	if found, err := readJSON(strings.NewReader(labels)); err != nil || len(found[0].Labels) != 2 {
 		t.Errorf("the same label again and again: %v, %v", found, err)
 	}
 }
@@ -121,7 +121,7 @@ func TestTextsThatCannotBeRead(t *testing.T) {
 	broken := errors.New("no more")
 	for _, f := range forms {
 		text := io.MultiReader(strings.NewReader("[\n"), errReader{broken})
-		if found, err := f.read(text); !errors.Is(err, broken) || errors.Is(err, discover.ErrNoList) || found != nil {
+		if found, err := f.read(text); !errors.Is(err, broken) || errors.Is(err, errNoList) || found != nil {
 			t.Errorf("%s: %v, %v", f.name, found, err)
 		}
 	}
@@ -130,13 +130,3 @@ func TestTextsThatCannotBeRead(t *testing.T) {
 type errReader struct{ err error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
-
-func TestAppendHasALimit(t *testing.T) {
-	all := make([]discover.Found, discover.MaxFound)
-	if _, err := discover.Append(all, discover.Found{}); err == nil {
-		t.Error("one more is taken")
-	}
-	if all, err := discover.Append(all[:1], discover.Found{Name: "a"}); err != nil || all[1].Name != "a" {
-		t.Error(all[1], err)
-	}
-}
