@@ -21,7 +21,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// Replica is this process's part. Its methods may be called concurrently.
+// A Replica is this process's membership in the cluster. Its methods may be called concurrently.
 type Replica struct {
 	cfg     Config
 	replica *replica.Replica
@@ -34,8 +34,10 @@ type Replica struct {
 	refused map[string]error // by group: why its newest list is not in force
 }
 
-// Start begins to take part, until ctx ends or [Replica.Close] is called. It returns an error where the configuration
-// is wrong, and does not wait for the store.
+// Start is [Run] in the background: it shares the keys until ctx is done or [Replica.Close] is called. It returns an
+// error if the configuration is invalid, and does not wait for the store.
+//
+// The process may be exited: see [Config.Overrun].
 func Start(ctx context.Context, cfg Config, work Work) (*Replica, error) {
 	settings, groups, err := cfg.settings(work)
 	if err != nil {
@@ -53,7 +55,7 @@ func Start(ctx context.Context, cfg Config, work Work) (*Replica, error) {
 	r := &Replica{cfg: cfg, groups: slices.Clone(groups), refused: map[string]error{}, ended: make(chan struct{})}
 	r.replica = replica.New(replica.Config{
 		Settings: settings, Metrics: cfg.Options.Metrics, Logger: cfg.Logger.WithValues("instance", settings.Instance),
-		OnStuck: onStuck(cfg.Options.OnStuck), Version: version, Clock: cfg.Options.clock,
+		OnStuck: onStuck(cfg.Overrun), Version: version, Clock: cfg.Options.clock,
 		Revision: cmp.Or(cfg.Options.Rollout, replica.ProgramRevision(version)),
 	})
 	ctx, r.leave = context.WithCancel(ctx)
@@ -65,8 +67,8 @@ func Start(ctx context.Context, cfg Config, work Work) (*Replica, error) {
 	return r, nil
 }
 
-// onStuck is what the elector calls; nil: its default.
-func onStuck(call func(keys []string)) func([]elect.Key) {
+// onStuck returns what the elector calls. Nil has it exit the process.
+func onStuck(call Overrun) func([]elect.Key) {
 	if call == nil {
 		return nil
 	}
@@ -174,7 +176,7 @@ func (r *Replica) list(ctx context.Context, g Group) bool {
 		err = fmt.Errorf("group %q: KeysFrom: %w", g.Name, err)
 	}
 	if err != nil && ctx.Err() == nil {
-		r.cfg.Logger.Error(err, "The list of keys could not be had: the last one stays", "group", g.Name)
+		r.cfg.Logger.Error(err, "KeysFrom failed; keeping the previous list", "group", g.Name)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.refused[g.Name] = err
@@ -194,7 +196,7 @@ func (r *Replica) refuse() {
 	}
 }
 
-// SetKeys replaces the keys of a group. Those that are gone are released once all processes agree.
+// SetKeys replaces the keys of a group. Those that are gone are released once all processes agree on the list.
 func (r *Replica) SetKeys(group string, keys []string) error {
 	return r.change(group, true, func(g *Group) error {
 		if g.Slots > 0 {
@@ -205,7 +207,7 @@ func (r *Replica) SetKeys(group string, keys []string) error {
 	})
 }
 
-// SetCap changes how many keys of a group this process owns at most; 0: no cap. What it owns above that moves away.
+// SetCap changes the most keys of a group that this process owns; 0 means no cap. Keys above it move away.
 func (r *Replica) SetCap(group string, most int) error {
 	return r.change(group, false, func(g *Group) error {
 		g.Cap = most
@@ -243,15 +245,15 @@ func (r *Replica) change(name string, listed bool, change func(*Group) error) er
 	return nil
 }
 
-// Owner is who owns a key.
+// Owner is the process that owns a key.
 type Owner struct {
 	Key      string // GROUP/NAME
 	Instance string
-	Address  string // its [Config.Address]; empty: it has none
+	Address  string // its [Config.Address]; may be empty
 	Token    int64
 }
 
-// Owned lists the keys, as GROUP/NAME and in order, whose work goes on here.
+// Owned returns the keys, each GROUP/NAME and in order, whose work runs here.
 func (r *Replica) Owned() []string {
 	var keys []string
 	for key, held := range r.view().Held {
@@ -263,7 +265,8 @@ func (r *Replica) Owned() []string {
 	return keys
 }
 
-// Owner is who owns a key, GROUP/NAME, as far as this process knows: see [cluster.View.Owner]. false: it has no owner.
+// Owner returns the owner of a key, GROUP/NAME, as far as this process knows. It returns false if there is none. The
+// answer may be outdated: an owner has to reject requests for keys that it no longer has.
 func (r *Replica) Owner(key string) (Owner, bool) {
 	o, owned := r.view().Owner(elect.Key(key))
 	if !owned {
@@ -272,16 +275,16 @@ func (r *Replica) Owner(key string) (Owner, bool) {
 	return Owner{key, o.Instance, o.Address, o.Token}, true
 }
 
-// SetLoad says how much work a key is, GROUP/NAME, that this process owns: messages a second, say, in a unit that is
-// the same for all keys of the group. Keys with a load weigh as much in comparison, and keys move for it rarely. What
-// is said within half a minute is averaged. Of a key that this process does not own nothing is noted. The error says
-// that the load is not a number from 0 to 1e15. It may be called concurrently, and does not wait.
+// SetLoad reports the load of a key, GROUP/NAME, such as messages a second, in a unit that is the same for all keys of
+// the group. Keys weigh as much as their load, and move for it rarely. Reports within half a minute are averaged.
+// SetLoad has no effect on keys this process does not own. It does not block. It returns an error if the load is not a
+// number from 0 to 1e15.
 func (r *Replica) SetLoad(key string, load float64) error {
 	return r.replica.SetLoad(elect.Key(key), load)
 }
 
-// Watch yields at once, and then whenever what this process knows of owners may have changed, until ctx or the Replica
-// ends: ask Owned and Owner then.
+// Watch yields at once, and then whenever the owners known to this process may have changed, until ctx is done or the
+// Replica has ended. Call Owned and Owner then.
 func (r *Replica) Watch(ctx context.Context) iter.Seq[struct{}] {
 	return func(yield func(struct{}) bool) {
 		for {
@@ -314,16 +317,16 @@ func (r *Replica) view() *cluster.View {
 // Inside returns what packages of this module, such as shardhttp, show of a Replica. Programs have no use for it.
 func (r *Replica) Inside() *replica.Replica { return r.replica }
 
-// Drain hands every key over and waits until nothing is held, or ctx ends. It takes no more keys.
+// Drain releases all keys and takes no more. It waits until none is held or ctx is done.
 func (r *Replica) Drain(ctx context.Context) error { return r.replica.Drain(ctx) }
 
-// Wait waits until the end, as [Run] returns it.
+// Wait waits until the Replica has ended, and returns what [Run] would.
 func (r *Replica) Wait() error {
 	<-r.ended
 	return r.err
 }
 
-// Close hands every key over, as the end of the context does, and waits for it.
+// Close releases all keys, as the end of the context does, and waits until the Replica has ended.
 func (r *Replica) Close() error {
 	r.leave()
 	return r.Wait()

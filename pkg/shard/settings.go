@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/settings"
@@ -66,13 +67,14 @@ func (c *Config) settings(work Work) (*settings.Settings, []Group, error) {
 
 // groups are those of the configuration, checked and complete.
 func (c *Config) groups(work Work) (groups []Group, err error) {
-	all := c.Groups
-	if c.Group != "" || len(all) == 0 {
-		all = append(slices.Clone(all), Group{
-			Name: c.Group, Keys: c.Keys, KeysFrom: c.KeysFrom, Slots: c.Slots, Cap: c.Cap,
-		})
-	}
+	all, inline := c.Groups, c.inline()
 	var errs []error
+	switch {
+	case len(all) == 0:
+		all = []Group{{Name: c.Group, Keys: c.Keys, KeysFrom: c.KeysFrom, Slots: c.Slots, Cap: c.Cap}}
+	case len(inline) > 0:
+		errs = append(errs, fmt.Errorf("has both Groups and %s, must have either", strings.Join(inline, ", ")))
+	}
 	for _, g := range all {
 		if slices.ContainsFunc(groups, func(other Group) bool { return other.Name == g.Name }) {
 			errs = append(errs, fmt.Errorf("group %q is there twice", g.Name))
@@ -88,6 +90,22 @@ func (c *Config) groups(work Work) (groups []Group, err error) {
 		groups = append(groups, g)
 	}
 	return groups, errors.Join(errs...)
+}
+
+// inline names the fields of the only group that are set.
+func (c *Config) inline() (set []string) {
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"Group", c.Group != ""}, {"Keys", c.Keys != nil}, {"KeysFrom", c.KeysFrom != nil}, {"Slots", c.Slots != 0},
+		{"Cap", c.Cap != 0},
+	} {
+		if f.set {
+			set = append(set, f.name)
+		}
+	}
+	return set
 }
 
 // check finds what is wrong with a group as it is configured, but for its keys and its cap.

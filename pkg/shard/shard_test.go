@@ -514,8 +514,10 @@ func TestConfigIsChecked(t *testing.T) {
 		}},
 		"ranges": {
 			work: work, cfg: shard.Config{
-				Store: "sqlite:x", Group: "g", Slots: -1, Cap: -2, Lease: time.Millisecond,
-				Groups:  []shard.Group{{Name: "h", Keys: one, KeysEvery: time.Millisecond}},
+				Store: "sqlite:x", Lease: time.Millisecond,
+				Groups: []shard.Group{
+					{Name: "g", Slots: -1, Cap: -2}, {Name: "h", Keys: one, KeysEvery: time.Millisecond},
+				},
 				Options: shard.Options{MaxKeys: -1}, Instance: "A b", Address: ":9000",
 			},
 			want: []string{
@@ -534,6 +536,9 @@ func TestConfigIsChecked(t *testing.T) {
 			`"g" has the key "a" twice`, `"g" is there twice`, `"h" has the key "a b"`,
 			`"i" needs one of`, `"B" has no name`,
 		}},
+		"both": {work: work, cfg: shard.Config{
+			Store: "sqlite:x", Group: "g", Keys: one, Cap: 2, Groups: []shard.Group{{Name: "h", Keys: one}},
+		}, want: []string{"has both Groups and Group, Keys, Cap, must have either"}},
 		"store": {work: work, cfg: shard.Config{Store: "nosuch://x", Group: "g", Keys: one}, want: []string{"Store: ", "must be sqlite:PATH (is the package of its driver imported?)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -569,6 +574,37 @@ func TestEndsThoughTheStoreIsAway(t *testing.T) {
 			t.Errorf("it ended with %v", err)
 		}
 		s.shares(map[string]int{})
+	})
+}
+
+// Work that outlives its lease is reported with its keys, while there is still time to end it.
+func TestOverrun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, stuck, begun, end := memory.New(), make(chan []string, 1), make(chan struct{}), make(chan struct{})
+		options := shard.Options{OpenStore: db}
+		options.SetClock(elect.GoClock())
+		r, err := shard.Start(t.Context(), shard.Config{
+			Options: options, Instance: "a", Lease: time.Second, Group: "topics", Keys: []string{"one"},
+			Overrun: func(keys []string) { stuck <- keys },
+		}, func(context.Context, shard.Lease) error {
+			close(begun)
+			<-end
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-begun
+		away := time.Now()
+		db.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.LoseRequest} })
+		keys := <-stuck
+		if took := time.Since(away); !slices.Equal(keys, []string{"topics/one"}) || took >= time.Second {
+			t.Errorf("%v after %v, want topics/one before the lease is over", keys, took)
+		}
+		close(end)
+		if err := r.Close(); err == nil {
+			t.Error("it ended without an error though the lease was lost")
+		}
 	})
 }
 
