@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/shardctl/shardctl/internal/application"
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/decode"
@@ -73,7 +74,10 @@ func runWorker(ctx context.Context, o runOptions) error {
 	place, left := restartInPlace(ctx, client, s.Pod, w.log)
 	w.traces.begin(ctx, s.Settings, w.log.WithName("tracing"))
 	w.replica = replica.New(replica.Config{
-		Settings: s.Settings, Metrics: w.metrics, Guard: client, Place: place, Left: left, Output: w.out, Logger: w.log,
+		Settings: s.Settings, Metrics: w.metrics, Left: left, Output: w.out, Logger: w.log,
+		Guard: worker.NewReplica(client, place, worker.Leases{
+			Remote: s.Lease.Duration, Application: application.MaxValidity(s.Lease.Duration),
+		}, w.log),
 		Tracer: w.traces.tracer(), OnStuck: w.stuck,
 		Version: version, Revision: cmp.Or(s.Rollout, replica.ProgramRevision(version)),
 	})

@@ -30,6 +30,9 @@ type Config struct {
 	Changed func()
 }
 
+// MaxValidity is how long an application is promised at most at a time that it may go on, by the lease of the replica.
+func MaxValidity(lease time.Duration) time.Duration { return lease * 8 / 10 }
+
 // Guard is who frees keys when this process dies, and so has to know until when the application may run which of them.
 // Its methods are called by one goroutine at a time.
 type Guard interface {

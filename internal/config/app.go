@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/decode"
-	"github.com/shardctl/shardctl/internal/runners/assign"
 	"github.com/shardctl/shardctl/internal/settings"
 )
 
@@ -53,7 +52,7 @@ func (l settingsReader) assignable(root *decode.Node, s *settings.Settings) {
 	}
 	for i := range s.Groups {
 		for j := range s.Groups[i].Tasks {
-			if t := &s.Groups[i].Tasks[j]; t.Kind() == assign.Name {
+			if t := &s.Groups[i].Tasks[j]; t.Kind() == settings.Assign {
 				l.AddAt(root.Place, "app.listen",
 					"is required, since %s has assign: unix:/PATH, or HOST:PORT on loopback", t.Key())
 				return

@@ -24,7 +24,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/process"
-	"github.com/shardctl/shardctl/internal/runners/exec"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -199,7 +198,7 @@ func (r *Run) variables(session string, token int64) variables.Set {
 // environ is the command's environment: this process's, without what is kept from tasks as well.
 func environ(base, withheld []string, own variables.Set) []string {
 	all := variables.Parse(base)
-	maps.DeleteFunc(all, func(name, _ string) bool { return exec.Withheld(name, withheld...) })
+	maps.DeleteFunc(all, func(name, _ string) bool { return variables.Withheld(name, withheld...) })
 	maps.Copy(all, own)
 	return all.List()
 }

@@ -12,13 +12,10 @@ import (
 
 	"github.com/shardctl/shardctl/internal/application"
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/guard/wire"
-	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/runners/assign"
-	"github.com/shardctl/shardctl/internal/runners/exec"
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/supervisor"
+	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -52,7 +49,7 @@ func (r *Replica) newBeside(s *settings.Settings, n *node) *beside {
 	}
 	b := &beside{}
 	t, deadline := s.Lease.Duration, n.elector.SessionDeadline
-	most := t * 8 / 10 // of a validity: see Session
+	most := application.MaxValidity(t)
 	cfg := application.Config{
 		Clock: r.clock(), MaxWait: min(t/10, maxWait), Changed: b.changed.wake,
 		Load: func(key elect.Key, load float64) { _ = r.SetLoad(key, load) }, // a number, as the hub sees to
@@ -74,7 +71,7 @@ func (r *Replica) newBeside(s *settings.Settings, n *node) *beside {
 		server.Token = func() (string, error) { return readToken(s.App.TokenFile) }
 	}
 	if g := r.cfg.Guard; g != nil && b.process == nil {
-		cfg.Guard = applicationGuard{guardAdapter{worker.Sessions{Client: g, Log: r.log}, r.cfg.Place}, most}
+		cfg.Guard = g
 	}
 	b.hub = application.NewHub(cfg)
 	server.Hub = b.hub
@@ -112,7 +109,7 @@ func environWithout(withheld []string) func() []string {
 	return func() []string {
 		return slices.DeleteFunc(os.Environ(), func(entry string) bool {
 			name, _, _ := strings.Cut(entry, "=")
-			return exec.Withheld(name, withheld...)
+			return variables.Withheld(name, withheld...)
 		})
 	}
 }
@@ -268,7 +265,7 @@ func noApplication(s *settings.Settings, groups []string) api.Problem {
 // assigned are the groups all of whose tasks are the application's.
 func assigned(s *settings.Settings) (groups []string) {
 	for _, g := range s.Groups {
-		others := slices.ContainsFunc(g.Tasks, func(t tasks.Task) bool { return t.Kind() != assign.Name })
+		others := slices.ContainsFunc(g.Tasks, func(t tasks.Task) bool { return t.Kind() != settings.Assign })
 		if len(g.Tasks) > 0 && !others {
 			groups = append(groups, g.Name)
 		}
@@ -285,35 +282,4 @@ func (r *Replica) member(s *settings.Settings, lists view.StoreLists) elect.Memb
 		}
 	}
 	return m
-}
-
-// applicationGuard has the guard, and a successor in the same place, know what an application without a command may
-// run.
-type applicationGuard struct {
-	guardAdapter
-
-	most time.Duration // that the application is promised at a time
-}
-
-func (g applicationGuard) Assigning(session string, key elect.Key) error {
-	if g.place != nil {
-		if err := g.placed(g.place.RemoteLease(key, session, g.most)); err != nil {
-			return err
-		}
-	}
-	err := g.Client.ApplicationKey(key, session, false)
-	g.Note(err)
-	return err
-}
-
-func (g applicationGuard) Released(session string, key elect.Key) {
-	g.Note(g.Client.ApplicationKey(key, session, true))
-}
-
-func (g applicationGuard) ValidFor(d time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), worker.WriteLimit)
-	defer cancel()
-	err := g.Client.ApplicationValid(ctx, wire.Now().Add(d))
-	g.Note(err)
-	return err
 }

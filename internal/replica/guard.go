@@ -2,84 +2,31 @@ package replica
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/guard/wire"
-	"github.com/shardctl/shardctl/internal/guard/worker"
+	"github.com/shardctl/shardctl/internal/application"
+	"github.com/shardctl/shardctl/internal/electing"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// guardAdapter passes on to the guard what the elector says. Once the guard is gone the worker exits, so a failure is
-// only logged. Remote leases are the exception. A guard that merely stood still would later mark the sessions dead and
-// free keys whose remote leases it does not know.
-type guardAdapter struct {
-	worker.Sessions
+// Guard is a process beside this one. It runs the commands, and ends them and frees their keys should this process die.
+// So it is informed of whatever may work on a key. After an error of what is to be informed before something begins, that
+// does not begin.
+type Guard interface {
+	electing.Guard
+	application.Guard // of an application that the guard did not start
+	taskrun.Starter
 
-	place *worker.Place // nil without one
-}
+	// RemoteLease notes until when an HTTP endpoint may work on a key, before the endpoint is told; the zero time: it has
+	// stopped.
+	RemoteLease(key elect.Key, session string, until time.Time) error
+	// RunInside notes a run that works in this process, before it begins, and when it is over.
+	RunInside(key elect.Key, session string, over bool) error
 
-func (g guardAdapter) SessionOpening(session string) {
-	if g.place != nil {
-		_ = g.placed(g.place.Opening(session)) // a session that is not noted waits for its lease
-	}
-	g.Sessions.SessionOpening(session)
-}
-
-func (g guardAdapter) SessionOver(session string) {
-	if g.place != nil {
-		_ = g.placed(g.place.Closed(session)) // it is marked: marking it again does no harm
-	}
-	g.Sessions.SessionOver(session)
-}
-
-// placed logs what could not be noted in the place. A record that is gone is no error: nothing waits for it.
-func (g guardAdapter) placed(err error) error {
-	if err == nil {
-		return nil
-	}
-	g.Log.Error(err, "The container's record cannot be written")
-	if errors.Is(err, worker.ErrForgotten) {
-		return nil
-	}
-	return err
-}
-
-// ran informs the guard of a run that works in this process, before it begins, and when it is over.
-func (g guardAdapter) ran(key elect.Key, session string, over bool) error {
-	if over {
-		err := g.Client.RunInsideOver(key, session)
-		g.Note(err)
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), worker.WriteLimit)
-	defer cancel()
-	err := g.Client.RunInside(ctx, key, session)
-	g.Note(err)
-	if err != nil {
-		g.Note(g.Client.RunInsideOver(key, session)) // it may be written after all
-	}
-	return err
-}
-
-// granted notes until when an HTTP endpoint may work on a key, for those who free the key should this process die. They
-// are the guard, and a successor in the same place.
-func (g guardAdapter) granted(lease time.Duration) func(key elect.Key, session string, until time.Time) error {
-	return func(key elect.Key, session string, until time.Time) error {
-		if until.IsZero() {
-			err := g.Client.RemoteLeaseOver(key, session)
-			g.Note(err)
-			return err
-		}
-		if g.place != nil {
-			if err := g.placed(g.place.RemoteLease(key, session, lease)); err != nil {
-				return err
-			}
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), worker.WriteLimit)
-		defer cancel()
-		err := g.Client.RemoteLease(ctx, key, session, wire.Now().Add(time.Until(until)))
-		g.Note(err)
-		return err
-	}
+	// MeasureCPU asks how many processors the commands use.
+	MeasureCPU() error
+	// Loads waits for the next measurement, and returns the processors that each command has used on average since the one
+	// before. It returns nil once ctx is done. It is called by one goroutine.
+	Loads(ctx context.Context) map[elect.Key]float64
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/electing"
-	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
@@ -14,7 +13,6 @@ import (
 	"github.com/shardctl/shardctl/internal/runs"
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/supervisor"
-	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -50,7 +48,7 @@ func (r *Replica) newNode(db *refusals.Store) (*node, error) {
 		cfg.Inside.Hooks.Key = r.cfg.Tracer.Key
 	}
 	if r.cfg.Guard != nil {
-		cfg.Inside.Guard = guardAdapter{worker.Sessions{Client: r.cfg.Guard, Log: r.log}, r.cfg.Place}
+		cfg.Inside.Guard = r.cfg.Guard
 	}
 	n := &node{store: db, changes: operate.NewWriter(db)}
 	var err error
@@ -100,9 +98,7 @@ func (r *Replica) supervisorConfig(s *settings.Settings, n *node) supervisor.Con
 		cfg.Assign = n.beside.hub.Assign
 	}
 	if g := r.cfg.Guard; g != nil {
-		cfg.Starter = g
-		adapter := guardAdapter{worker.Sessions{Client: g, Log: r.log}, r.cfg.Place}
-		cfg.RemoteLease, cfg.RunInside = adapter.granted(s.Lease.Duration), adapter.ran
+		cfg.Starter, cfg.RemoteLease, cfg.RunInside = g, g.RemoteLease, g.RunInside
 	}
 	return cfg
 }

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/discover"
-	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/refusals"
 	"github.com/shardctl/shardctl/internal/settings"
@@ -37,12 +36,11 @@ type Config struct {
 	Settings *settings.Settings
 	// Metrics counts what the replica does; nil: nothing is counted.
 	Metrics Metrics
-	// Guard is the worker's end of its guard; nil without one: commands are then children of this process.
-	Guard *worker.Client
-	// Place remembers the sessions across restarts of the container; nil without one. Left are those that the process
-	// before this one had in it: nothing of them is left.
-	Place *worker.Place
-	Left  []standin.Session
+	// Guard runs commands, and is informed of what must be known should this process die; nil: commands are children of
+	// this process.
+	Guard Guard
+	// Left are sessions of the process before this one: nothing of them is left.
+	Left []standin.Session
 	// Registry holds the callbacks; nil: none.
 	Registry *tasks.Registry
 	// Functions are what discover may call; nil: none.
@@ -179,7 +177,7 @@ func (r *Replica) loopsOf(n *node) []func(context.Context) {
 	drains := drainLog{log: r.log, instance: r.Settings().Instance}
 	loops := []func(context.Context){
 		n.runs.Run,
-		r.measureCPU,
+		r.measureCPU, r.noteCPU,
 		func(ctx context.Context) { r.tendApplication(ctx, n) },
 		func(ctx context.Context) {
 			watchOverrides(ctx, n.cluster, func() {

@@ -59,7 +59,9 @@ func TestWeightsFollowProcessorTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close(context.Background()) })
-	r := startReplica(t, s, db, rules, func(c *Config) { c.Guard = client })
+	r := startReplica(t, s, db, rules, func(c *Config) {
+		c.Guard = worker.NewReplica(client, nil, worker.Leases{Remote: s.Lease.Duration}, logr.Discard())
+	})
 	awaitSnapshots(t, []*Replica{r}, "what burns weighs ten times what sleeps", func(s *snapshot.Cluster) bool {
 		if len(s.Tasks.All()) != 2 {
 			return false

@@ -127,6 +127,9 @@ type App struct {
 	Address   string   // host:port where requests for its keys go; empty: nowhere
 }
 
+// Assign is the kind of the tasks that an application runs, as a configuration names it.
+const Assign = "assign"
+
 // ServeLogs says whether server.listen shows what tasks write: their output, and the errors they end with.
 type ServeLogs string
 

@@ -182,3 +182,11 @@ func LookupIn(envs ...Set) func(name string) (string, bool) {
 		return "", false
 	}
 }
+
+// Withheld reports whether a variable of the replica's environment is kept from its tasks. These are what opens the
+// store or the admin API, the socket by which the replica shows its own supervisor that it is ready, and those that also
+// names.
+func Withheld(name string, also ...string) bool {
+	return name == "SHARDCTL_STORE_URI" || strings.HasPrefix(name, "SHARDCTL_ADMIN_") || name == "NOTIFY_SOCKET" ||
+		slices.Contains(also, name)
+}

@@ -7,7 +7,7 @@ import (
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/runners/assign"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -157,7 +157,7 @@ func (ix taskIndex) whyUnassigned(t *tasks.Task, lock record.Lock) (reason, mess
 // whyOrphaned tells what an orphan waits for. Its task is of that kind.
 func (ix taskIndex) whyOrphaned(kind string, lock *record.Lock) string {
 	runner := "an HTTP endpoint"
-	if kind == assign.Name {
+	if kind == settings.Assign {
 		runner = "an application"
 	}
 	switch owner := ix.sessions[lock.Session]; {

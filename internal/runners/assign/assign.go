@@ -11,14 +11,14 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// Name is the field of a task that chooses this kind.
-const Name = "assign"
+// name is the field of a task that chooses this kind.
+const name = "assign"
 
 // Runner gives the task's key to the application for as long as it is owned.
 type Runner struct{}
 
 // Kind is "assign".
-func (Runner) Kind() string { return Name }
+func (Runner) Kind() string { return name }
 
 // NeedsRestart says no: there is nothing that may differ.
 func (Runner) NeedsRestart(tasks.Runner) bool { return false }
@@ -43,7 +43,7 @@ func (Runner) Print(kind.Use) any { return decode.Fields{} }
 type Kind struct{}
 
 // Name is "assign".
-func (Kind) Name() string { return Name }
+func (Kind) Name() string { return name }
 
 // Schema is an empty mapping.
 func (Kind) Schema() string {

@@ -160,13 +160,6 @@ func (r Runner) Print(kind.Use) any {
 	)
 }
 
-// Withheld reports whether a variable of the replica is kept from its tasks. These are what opens the store or the
-// admin API, the socket by which the replica shows its own supervisor that it is ready, and those that also names.
-func Withheld(name string, also ...string) bool {
-	return name == "SHARDCTL_STORE_URI" || strings.HasPrefix(name, "SHARDCTL_ADMIN_") || name == "NOTIFY_SOCKET" ||
-		slices.Contains(also, name)
-}
-
 // Prepare expands the command for one start. The task's own variables win over its env, and that over the replica's;
 // values of env see the own ones and the replica's. An error names the field.
 func (r Runner) Prepare(env taskrun.Env) (taskrun.Command, error) {
@@ -193,7 +186,7 @@ func (r Runner) Prepare(env taskrun.Env) (taskrun.Command, error) {
 	if len(args) == 0 || args[0] == "" {
 		return taskrun.Command{}, errors.New("exec.command: it is empty")
 	}
-	maps.DeleteFunc(base, func(name, _ string) bool { return Withheld(name, env.Withheld...) })
+	maps.DeleteFunc(base, func(name, _ string) bool { return variables.Withheld(name, env.Withheld...) })
 	if env.Trace.Parent != "" {
 		delete(base, "TRACESTATE") // it goes with the trace that the replica itself may have been started in
 	}
