@@ -56,7 +56,7 @@ func (uncounted) TaskRun(string, string, string, time.Duration) {}
 func (uncounted) Heartbeat(time.Duration, error)                {}
 func (uncounted) StoreOp(string, string, time.Duration)         {}
 func (uncounted) Reconcile(time.Duration)                       {}
-func (uncounted) Lock(electing.MutexChange)                        {}
+func (uncounted) Lock(electing.MutexChange)                     {}
 
 // hooks counts what the elector does, remembers how its last heartbeat went, and wakes those who watch events and who
 // read lists. Locks that are no tasks' are not counted.

@@ -98,7 +98,10 @@ func (c *Config) inline() (set []string) {
 		name string
 		set  bool
 	}{
-		{"Group", c.Group != ""}, {"Keys", c.Keys != nil}, {"KeysFrom", c.KeysFrom != nil}, {"Slots", c.Slots != 0},
+		{"Group", c.Group != ""},
+		{"Keys", c.Keys != nil},
+		{"KeysFrom", c.KeysFrom != nil},
+		{"Slots", c.Slots != 0},
 		{"Cap", c.Cap != 0},
 	} {
 		if f.set {

@@ -97,6 +97,27 @@ func TestTheViewLeadsToNoReplicaAndNoServer(t *testing.T) {
 	}
 }
 
+// A service that embeds pkg/shard compiles no configuration file, no page and no Prometheus with it. These come by
+// importing pkg/shard/shardhttp.
+func TestTheFrontDoorIsLight(t *testing.T) {
+	heavy := []string{
+		"go.yaml.in/yaml", "github.com/santhosh-tekuri/jsonschema", "github.com/fsnotify/fsnotify",
+		"github.com/prometheus", "google.golang.org", "golang.org/x/text", "github.com/klauspost/compress",
+		module + "internal/config", module + "internal/metrics", module + "internal/route", module + "internal/status",
+		module + "internal/guard", module + "internal/runners", module + "internal/discover/listers",
+		module + "internal/subscribe", module + "pkg/client",
+	}
+	front, mounted := needed(t, "shard"), needed(t, "shard/shardhttp")
+	for _, prefix := range append(heavy, drivers...) {
+		if leadsTo(front, prefix) {
+			t.Errorf("pkg/shard leads to %s", prefix)
+		}
+	}
+	if !leadsTo(mounted, "github.com/prometheus") || !leadsTo(mounted, module+"internal/status") {
+		t.Error("pkg/shard/shardhttp leads to neither page nor metrics: the prefixes above may have no meaning")
+	}
+}
+
 // The client needs the standard library and package api, and nothing else.
 func TestClientNeedsTheStandardLibraryAlone(t *testing.T) {
 	got := slices.DeleteFunc(needed(t, "client"), func(pkg string) bool {

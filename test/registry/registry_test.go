@@ -1,4 +1,6 @@
-package store_test
+// Package registry_test is about the registry of stores in a program without any driver. The tests of package store have
+// one.
+package registry_test
 
 import (
 	"context"
