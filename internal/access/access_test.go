@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 
+	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/internal/watchfile"
 )
 
@@ -44,30 +45,30 @@ func TestTokensHaveNamesAndRoles(t *testing.T) {
 	tokens.file.SetClock(func() time.Time { return now })
 	want := func(text string, want Identity) {
 		t.Helper()
-		if who, ok := tokens.Find(text); who != want || ok != (want.Role > None) {
+		if who, ok := tokens.Find(text); who != want || ok != (want.Role > verbs.None) {
 			t.Errorf("%q is %+v, %v; want %+v", text, who, ok, want)
 		}
 	}
-	want(first, Identity{"ann", Admin})
-	want(second, Identity{"bot", Operate})
+	want(first, Identity{"ann", verbs.Admin})
+	want(second, Identity{"bot", verbs.Operate})
 	for _, text := range []string{"", "ann", first + "x", first[1:], third} {
 		want(text, Identity{})
 	}
 
 	write("ann " + third + " read\n")
 	now = now.Add(watchfile.Recheck)
-	want(third, Identity{"ann", Read})
+	want(third, Identity{"ann", verbs.Read})
 	want(first, Identity{})
 	want(second, Identity{})
 
 	write("ann\n") // cannot be used: the last good one stays
 	now = now.Add(watchfile.Recheck)
-	want(third, Identity{"ann", Read})
+	want(third, Identity{"ann", verbs.Read})
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(watchfile.Recheck)
-	want(third, Identity{"ann", Read})
+	want(third, Identity{"ann", verbs.Read})
 
 	logged = nil
 	write("# nobody\n") // takes all of them back

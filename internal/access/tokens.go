@@ -17,37 +17,14 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/internal/watchfile"
 )
-
-// Role is what a token allows. Each role includes those before it.
-type Role int
-
-// The roles.
-const (
-	None    Role = iota
-	Read         // sees everything, output included
-	Operate      // restarts, reruns, triggers, pauses and resumes
-	Admin        // everything
-)
-
-var roleNames = []string{"none", "read", "operate", "admin"}
-
-// String is the role's word in a file of tokens.
-func (r Role) String() string { return roleNames[r] }
-
-// parseRole reads a word of a file of tokens.
-func parseRole(word string) (Role, error) {
-	if i := slices.Index(roleNames[1:], word); i >= 0 {
-		return Role(i + 1), nil
-	}
-	return None, fmt.Errorf("role %q: want read, operate or admin", word)
-}
 
 // Identity is who asks.
 type Identity struct {
 	Name string // of the token
-	Role Role
+	Role verbs.Role
 }
 
 // Tokens are those of a file, which is read again when it changes.
@@ -111,7 +88,7 @@ func parseTokens(text []byte) ([]token, error) {
 }
 
 func parseToken(words []string) (token, error) {
-	t := token{Identity: Identity{Name: words[0], Role: Admin}}
+	t := token{Identity: Identity{Name: words[0], Role: verbs.Admin}}
 	if len(words) < 2 || len(words) > 3 {
 		return t, fmt.Errorf(`%d words; want "NAME TOKEN [read|operate|admin]"`, len(words))
 	}
@@ -119,7 +96,7 @@ func parseToken(words []string) (token, error) {
 		return t, fmt.Errorf("the token of %s has %d bytes; at least %d are needed", t.Name, len(words[1]), leastToken)
 	}
 	if len(words) == 3 {
-		role, err := parseRole(words[2])
+		role, err := verbs.ParseRole(words[2])
 		if err != nil {
 			return t, err
 		}
@@ -138,7 +115,7 @@ func (t *Tokens) Find(text string) (Identity, bool) {
 			found = known.Identity
 		}
 	}
-	return found, found.Role > None
+	return found, found.Role > verbs.None
 }
 
 // vouchLife is how far the time of a proof may be from that of who reads it: clocks differ.

@@ -54,7 +54,7 @@ func (g *Guard) ReadOnly(next http.Handler) http.Handler {
 }
 
 // Change checks a request for a change that needs the role, and says who asks.
-func (g *Guard) Change(r *http.Request, need access.Role) (who string, bad *web.Error) {
+func (g *Guard) Change(r *http.Request, need verbs.Role) (who string, bad *web.Error) {
 	if !access.SameOrigin(r) {
 		return "", web.NewError(
 			http.StatusForbidden, api.ReasonForbidden, "changes are not taken from pages of other origins",
@@ -83,7 +83,7 @@ func (g *Guard) Known(token string) bool {
 //
 // A token that is known is never held back by others from its address that are not: behind a proxy all have the same
 // one, and a job with an old token would lock operators out. Failures alone are limited.
-func (g *Guard) Allow(r *http.Request, need access.Role) (who string, bad *web.Error) {
+func (g *Guard) Allow(r *http.Request, need verbs.Role) (who string, bad *web.Error) {
 	if g.Tokens == nil {
 		return local, nil
 	}
@@ -156,9 +156,9 @@ func (g *Guard) identify(r *http.Request, open bool, takes status.Changes) (acce
 	text, given := access.Bearer(r)
 	switch {
 	case g.Tokens == nil && takes != status.ChangesNone:
-		return access.Identity{Name: local, Role: access.Admin}, nil
+		return access.Identity{Name: local, Role: verbs.Admin}, nil
 	case g.Tokens == nil && open:
-		return access.Identity{Name: local, Role: access.Read}, nil
+		return access.Identity{Name: local, Role: verbs.Read}, nil
 	case g.Tokens == nil || !given:
 		return access.Identity{}, nil
 	}
@@ -170,7 +170,7 @@ func (g *Guard) identify(r *http.Request, open bool, takes status.Changes) (acce
 }
 
 // verbsOf are the changes that a role may ask for.
-func verbsOf(has access.Role) []api.Verb {
+func verbsOf(has verbs.Role) []api.Verb {
 	var may []api.Verb
 	for _, route := range verbs.Routes() {
 		if has >= route.Role {
@@ -204,7 +204,7 @@ func (g *Guard) grant(next http.Handler, open bool, takes status.Changes) http.H
 		case !given || !strings.HasPrefix(r.URL.Path, "/api/"): // some scrape metrics with a token of their own
 			granted.Hidden = unauthorized("output needs a token (Authorization: Bearer TOKEN)")
 		default:
-			if _, bad := g.Allow(r, access.Read); bad != nil {
+			if _, bad := g.Allow(r, verbs.Read); bad != nil {
 				return bad
 			}
 			granted.Trusted = true

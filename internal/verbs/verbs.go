@@ -4,7 +4,6 @@ package verbs
 import (
 	"slices"
 
-	"github.com/shardctl/shardctl/internal/access"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -14,15 +13,15 @@ type Route struct {
 	Path    string // as [net/http.ServeMux] takes it
 	Scope   record.Scope
 	Verb    api.Verb
-	Many    bool        // the body selects tasks; else the path names one object
-	Role    access.Role // the least that a token needs
+	Many    bool // the body selects tasks; else the path names one object
+	Role    Role // the least that a token needs
 	Summary string
 }
 
 // Routes lists every path that takes a change: those of tasks, of groups and of instances. The caller may change the
 // list.
 func Routes() []Route {
-	one := func(scope record.Scope, verb api.Verb, role access.Role, summary string) Route {
+	one := func(scope record.Scope, verb api.Verb, role Role, summary string) Route {
 		under := map[record.Scope]string{
 			record.ScopeTask:     "/api/v1/tasks/{group}/{name}/",
 			record.ScopeGroup:    "/api/v1/groups/{name}/",
@@ -30,39 +29,39 @@ func Routes() []Route {
 		}[scope]
 		return Route{Path: under + string(verb), Scope: scope, Verb: verb, Role: role, Summary: summary}
 	}
-	many := func(verb api.Verb, role access.Role, summary string) Route {
+	many := func(verb api.Verb, role Role, summary string) Route {
 		path := "/api/v1/tasks/" + string(verb)
 		return Route{Path: path, Scope: record.ScopeTask, Verb: verb, Many: true, Role: role, Summary: summary}
 	}
 	const task, group, instance = record.ScopeTask, record.ScopeGroup, record.ScopeInstance
 	return []Route{
-		one(task, api.Pause, access.Operate, "Stop a task, and run it nowhere until resume."),
-		one(task, api.Resume, access.Operate, "Let a task run again."),
-		one(task, api.Restart, access.Operate, "End what runs of a task, and start it again."),
-		one(task, api.Rerun, access.Operate, "Run a task again, that ended for good."),
-		one(task, api.Trigger, access.Operate, "Fire one tick now of a task."),
-		one(task, api.Pin, access.Admin, "Keep a task on an instance."),
-		one(task, api.Unpin, access.Admin, "Let a task go where the plan puts it."),
-		one(task, api.Move, access.Admin, "Hand a task over to an instance, once."),
+		one(task, api.Pause, Operate, "Stop a task, and run it nowhere until resume."),
+		one(task, api.Resume, Operate, "Let a task run again."),
+		one(task, api.Restart, Operate, "End what runs of a task, and start it again."),
+		one(task, api.Rerun, Operate, "Run a task again, that ended for good."),
+		one(task, api.Trigger, Operate, "Fire one tick now of a task."),
+		one(task, api.Pin, Admin, "Keep a task on an instance."),
+		one(task, api.Unpin, Admin, "Let a task go where the plan puts it."),
+		one(task, api.Move, Admin, "Hand a task over to an instance, once."),
 
-		many(api.Pause, access.Operate, "Stop the tasks that are selected, and run them nowhere until resume."),
-		many(api.Resume, access.Operate, "Let the tasks that are selected run again."),
-		many(api.Restart, access.Operate, "End what runs of the tasks that are selected, and start it again."),
-		many(api.Rerun, access.Operate, "Run the tasks that are selected again, that ended for good."),
-		many(api.Trigger, access.Operate, "Fire one tick now of the tasks that are selected."),
-		many(api.Pin, access.Admin, "Keep the tasks that are selected on an instance."),
-		many(api.Unpin, access.Admin, "Let the tasks that are selected go where the plan puts them."),
-		many(api.Move, access.Admin, "Hand the tasks that are selected over to an instance, once."),
+		many(api.Pause, Operate, "Stop the tasks that are selected, and run them nowhere until resume."),
+		many(api.Resume, Operate, "Let the tasks that are selected run again."),
+		many(api.Restart, Operate, "End what runs of the tasks that are selected, and start it again."),
+		many(api.Rerun, Operate, "Run the tasks that are selected again, that ended for good."),
+		many(api.Trigger, Operate, "Fire one tick now of the tasks that are selected."),
+		many(api.Pin, Admin, "Keep the tasks that are selected on an instance."),
+		many(api.Unpin, Admin, "Let the tasks that are selected go where the plan puts them."),
+		many(api.Move, Admin, "Hand the tasks that are selected over to an instance, once."),
 
-		one(group, api.Pause, access.Operate,
+		one(group, api.Pause, Operate,
 			"Stop a group with all tasks that it will have, and run them nowhere until resume."),
-		one(group, api.Resume, access.Operate, "Let a group with all tasks that it will have run again."),
-		one(group, api.Rebalance, access.Admin, "Spread a group evenly now."),
+		one(group, api.Resume, Operate, "Let a group with all tasks that it will have run again."),
+		one(group, api.Rebalance, Admin, "Spread a group evenly now."),
 
-		one(instance, api.Drain, access.Admin, "Have an instance hand over all its tasks, and take none until undrain."),
-		one(instance, api.Undrain, access.Admin, "Let an instance take tasks again."),
-		one(instance, api.Cordon, access.Admin, "Let an instance take no new tasks, and keep what it has."),
-		one(instance, api.Uncordon, access.Admin, "Let an instance take new tasks again."),
+		one(instance, api.Drain, Admin, "Have an instance hand over all its tasks, and take none until undrain."),
+		one(instance, api.Undrain, Admin, "Let an instance take tasks again."),
+		one(instance, api.Cordon, Admin, "Let an instance take no new tasks, and keep what it has."),
+		one(instance, api.Uncordon, Admin, "Let an instance take new tasks again."),
 	}
 }
 

@@ -103,9 +103,9 @@ func TestTheFrontDoorIsLight(t *testing.T) {
 	heavy := []string{
 		"go.yaml.in/yaml", "github.com/santhosh-tekuri/jsonschema", "github.com/fsnotify/fsnotify",
 		"github.com/prometheus", "google.golang.org", "golang.org/x/text", "github.com/klauspost/compress",
-		module + "internal/config", module + "internal/metrics", module + "internal/route", module + "internal/status",
-		module + "internal/guard", module + "internal/runners", module + "internal/discover/listers",
-		module + "internal/subscribe", module + "pkg/client",
+		module + "internal/access", module + "internal/config", module + "internal/discover/listers",
+		module + "internal/guard", module + "internal/metrics", module + "internal/route", module + "internal/runners",
+		module + "internal/status", module + "internal/subscribe", module + "pkg/client",
 	}
 	front, mounted := needed(t, "shard"), needed(t, "shard/shardhttp")
 	for _, prefix := range append(heavy, drivers...) {

@@ -10,11 +10,11 @@ import (
 // layers are the packages of the program from the ground up. A package imports what is in its own layer and in those
 // below it. An entry stands for the packages below it as well, unless they have an entry of their own.
 var layers = []struct{ name, packages string }{
-	{"tools", `internal/access internal/certs internal/connect internal/decode internal/field internal/freeport
+	{"tools", `internal/certs internal/connect internal/decode internal/field internal/freeport
 		internal/httpkeep internal/nearest internal/printable internal/process internal/releasing internal/sleep
 		internal/variables internal/wallclock internal/watchfile internal/web pkg/api pkg/client`},
 	{"stores", "internal/protocol internal/refusals pkg/fence pkg/idempotency pkg/store"},
-	{"documents", "internal/cluster internal/record internal/verbs"},
+	{"documents", "internal/access internal/cluster internal/record internal/verbs"},
 	{"locks", "internal/electing internal/standin pkg/elect"},
 	{"plans", "internal/reconcile internal/storecopy pkg/balancer pkg/idempotency/idempotencystore pkg/mutex"},
 	{"tasks", `internal/discover internal/endpoint internal/kind internal/runners internal/runs internal/settings
