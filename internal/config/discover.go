@@ -223,17 +223,9 @@ func (t *template) task(f discover.Found) (tasks.Task, error) {
 
 // build reads the fields, which count for any name if none of them varies.
 func (t *template) build(l *listReader, node *decode.Node, f discover.Found) tasks.Task {
-	own := l.own(discover.TaskName(f.Name, f.Partition), "", t.group, t.settings)
-	l.Scope = func(name string) (string, bool) {
-		switch name {
-		case variables.DiscoveredName:
-			return f.Name, true
-		case variables.DiscoveredPartition:
-			return f.Partition, true
-		default:
-			return own(name)
-		}
-	}
+	of := valuesOf(t.group, discover.TaskName(f.Name, f.Partition), "", t.settings)
+	of.Discovered, of.Partition = f.Name, f.Partition
+	l.Scope = l.scope(of)
 	l.AtStart = l.atStart(false, ticks(node), true)
 	return l.task(node, t.settings)
 }

@@ -20,7 +20,7 @@ import (
 func (l *listReader) tasks(n *decode.Node, made names, group string, s *settings.Settings) []tasks.Task {
 	l.warnOfBody(n)
 	if len(made.all) == 0 { // the name is wrong: the rest is checked all the same
-		l.Scope, l.AtStart = l.own("x", "0", group, s), nil
+		l.Scope, l.AtStart = l.scope(valuesOf(group, "x", "0", s)), nil
 		l.task(n, s)
 		return nil
 	}
@@ -33,7 +33,7 @@ func (l *listReader) tasks(n *decode.Node, made names, group string, s *settings
 			index = strconv.Itoa(i)
 		}
 		if i == 0 || each {
-			l.Scope = l.own(name, index, group, s)
+			l.Scope = l.scope(valuesOf(group, name, index, s))
 			l.AtStart = l.atStart(made.numbered, ticks(n), false)
 			shared = l.task(n, s)
 		}
@@ -44,21 +44,17 @@ func (l *listReader) tasks(n *decode.Node, made names, group string, s *settings
 	return built
 }
 
-// own finds the variables of one task: its own, those that are known when it is read, and the environment's.
-func (l *listReader) own(name, index, group string, s *settings.Settings) decode.Lookup {
-	vars := map[string]string{
-		variables.Task: name, variables.Group: group, variables.Key: group + "/" + name,
-		variables.Instance: s.Instance,
-	}
-	if index != "" {
-		vars[variables.Index] = index
-	}
+// valuesOf are those of a task's own variables that are known when it is read.
+func valuesOf(group, name, index string, s *settings.Settings) variables.Values {
+	return variables.Values{Group: group, Name: name, Key: group + "/" + name, Index: index, Instance: s.Instance}
+}
+
+// scope finds the variables that are known when a task is read, and the environment's.
+func (l *listReader) scope(of variables.Values) decode.Lookup {
+	set := of.Set()
 	return func(name string) (string, bool) {
-		if value, ok := vars[name]; ok {
-			return value, true
-		}
-		if variables.IsOwn(name) {
-			return "", false
+		if value, ok := set[name]; ok || variables.IsOwn(name) {
+			return value, ok
 		}
 		return l.opts.Env(name)
 	}
@@ -66,19 +62,14 @@ func (l *listReader) own(name, index, group string, s *settings.Settings) decode
 
 // atStart finds the variables that will be set when a task starts.
 func (l *listReader) atStart(numbered, ticks, discovered bool) decode.Lookup {
+	have := map[variables.Tasks]bool{
+		"": true, variables.Numbered: numbered, variables.Ticked: ticks, variables.Discovered: discovered,
+	}
 	return func(name string) (string, bool) {
-		switch {
-		case variables.IsDiscovered(name):
-			return "", discovered
-		case name == variables.Index:
-			return "", numbered
-		case name == variables.ScheduledAt:
-			return "", ticks
-		case variables.IsOwn(name):
-			return "", true
-		default:
-			return l.opts.Env(name)
+		if own, is := variables.OwnOf(name); is {
+			return "", have[own.Of]
 		}
+		return l.opts.Env(name)
 	}
 }
 

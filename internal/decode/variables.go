@@ -75,16 +75,12 @@ func (p *Problems) checkSet(n *Node, lookup Lookup) bool {
 }
 
 func (p *Problems) addUnset(n *Node, name string) {
-	switch {
-	case name == variables.Index:
-		p.Add(n, "$(%s) is set only for slots, and tasks with braces in their name", name)
-	case name == variables.ScheduledAt:
-		p.Add(n, "$(%s) is set only for tasks with schedule or every", name)
-	case variables.IsDiscovered(name):
-		p.Add(n, "$(%s) is set only for tasks that are discovered: only a group's template can use it", name)
-	case variables.IsOfStart(name):
+	switch own, is := variables.OwnOf(name); {
+	case own.Of != "":
+		p.Add(n, "$(%s) is set only for %s", name, own.Of)
+	case own.AtStart:
 		p.Add(n, "$(%s) is known only when the task starts: only texts of what runs can use it", name)
-	case variables.IsOwn(name):
+	case is:
 		p.Add(n, "$(%s) is a task's own variable: only a task's fields but its name can use it", name)
 	default:
 		p.Add(n, "$(%s) is not set, set it or write a default: $(%s:-TEXT)", name, name)

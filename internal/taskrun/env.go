@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -77,23 +76,15 @@ func (e Env) Run() tasks.Run {
 
 // Own are the task's own variables at this start, by name.
 func (e Env) Own() variables.Set {
-	own := variables.Set{
-		variables.Task:         e.Name,
-		variables.Group:        e.Group,
-		variables.Key:          string(e.Lease.Key()),
-		variables.FencingToken: strconv.FormatInt(e.Start.Token, 10),
-		variables.Instance:     e.Instance,
-		variables.Session:      e.Lease.Session(),
-	}
-	if e.Index != "" {
-		own[variables.Index] = e.Index
-	}
-	if e.Discovered.Name != "" {
-		own[variables.DiscoveredName], own[variables.DiscoveredPartition] = e.Discovered.Name, e.Discovered.Partition
+	of := variables.Values{
+		Group: e.Group, Name: e.Name, Key: string(e.Lease.Key()), Index: e.Index,
+		Discovered: e.Discovered.Name, Partition: e.Discovered.Partition, Instance: e.Instance, Started: true,
+		Session: e.Lease.Session(), Token: e.Start.Token,
 	}
 	if !e.Start.ScheduledAt.IsZero() {
-		own[variables.ScheduledAt] = e.Start.Tick()
+		of.Tick = e.Start.Tick()
 	}
+	own := of.Set()
 	e.Trace.variables(own)
 	return own
 }

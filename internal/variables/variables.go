@@ -116,38 +116,6 @@ func Clipped(text string) string {
 	return text
 }
 
-// The names of a task's own variables.
-const (
-	Task                = "SHARDCTL_TASK"
-	Group               = "SHARDCTL_GROUP"
-	Key                 = "SHARDCTL_KEY"
-	Instance            = "SHARDCTL_INSTANCE"
-	Index               = "SHARDCTL_INDEX"         // of a slot, and of a task with braces in its name
-	FencingToken        = "SHARDCTL_FENCING_TOKEN" //nolint:gosec // G101: a variable's name
-	Session             = "SHARDCTL_SESSION"
-	ScheduledAt         = "SHARDCTL_SCHEDULED_AT" // of a task with ticks
-	DiscoveredName      = "DISCOVERED_NAME"       // its value was chosen by whoever can make what is discovered
-	DiscoveredPartition = "DISCOVERED_PARTITION"
-)
-
-// The task's own variables: those known when its fields are read, and those that only a start knows.
-var (
-	knownAtLoad  = []string{Task, Group, Key, Instance, Index}
-	knownAtStart = []string{FencingToken, Session, ScheduledAt}
-	discovered   = []string{DiscoveredName, DiscoveredPartition} // known at load, of a task that was discovered
-)
-
-// IsDiscovered reports whether a variable says what a task was discovered by.
-func IsDiscovered(name string) bool { return slices.Contains(discovered, name) }
-
-// IsOfStart reports whether a variable is one of a task's own that only a start knows.
-func IsOfStart(name string) bool { return slices.Contains(knownAtStart, name) }
-
-// IsOwn reports whether a variable is one of a task's own.
-func IsOwn(name string) bool {
-	return slices.Contains(knownAtLoad, name) || IsOfStart(name) || IsDiscovered(name)
-}
-
 // Set is an environment by name.
 type Set map[string]string
 
