@@ -87,8 +87,8 @@ func variesByName(n *decode.Node) bool {
 // task reads all fields but the name, and fills in what is left out.
 func (l *listReader) task(n *decode.Node, s *settings.Settings) tasks.Task {
 	t := tasks.Task{
-		Labels: l.labels(n.Get("labels")),
-		Weight: l.Count(n.Get("weight")),
+		Identity: tasks.Identity{Labels: l.labels(n.Get("labels"))},
+		Weight:   l.Count(n.Get("weight")),
 		Stop: tasks.Stop{
 			Signal:  l.Text(n.At("stop", "signal"), ""),
 			Timeout: l.Positive(n.At("stop", "timeout"), 0, ", or set stop.signal: SIGKILL"),

@@ -21,10 +21,10 @@ func BenchmarkFlow(b *testing.B) {
 	for _, inFlight := range []int{1, 64, 1000} {
 		b.Run(fmt.Sprintf("inFlight=%d", inFlight), func(b *testing.B) {
 			l, w := newLine(b.N), &silent{done: make(chan struct{}), want: b.N}
-			task := tasks.Task{Group: "g", Name: "n"}
+			task := tasks.Task{Identity: tasks.Identity{Group: "g", Name: "n"}}
 			ctx, cancel := context.WithCancelCause(b.Context())
 			env := taskrun.Env{
-				Identity: task.Identity(), Start: tasks.Start{Token: 7}, Grace: time.Second,
+				Identity: task.Identity, Start: tasks.Start{Token: 7}, Grace: time.Second,
 				Lease: fakehold.New(task.Key()), Status: &says{}, Host: taskrun.Host{Environ: os.Environ},
 				Log: logr.Discard(),
 			}

@@ -210,11 +210,11 @@ type rig struct {
 // start runs a subscription in the bubble of the test.
 func start(t *testing.T, r subscribe.Runner) rig {
 	t.Helper()
-	task := tasks.Task{Group: "g", Name: "n"}
+	task := tasks.Task{Identity: tasks.Identity{Group: "g", Name: "n"}}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	x := rig{hold: fakehold.New(task.Key()), says: &says{}, stop: cancel, done: make(chan tasks.Ending, 1)}
 	env := taskrun.Env{
-		Identity: task.Identity(), Start: tasks.Start{Token: 7}, Grace: 3 * time.Second, Lease: x.hold,
+		Identity: task.Identity, Start: tasks.Start{Token: 7}, Grace: 3 * time.Second, Lease: x.hold,
 		Host:   taskrun.Host{T: 20 * time.Second, Environ: func() []string { return nil }},
 		Status: x.says, Log: testr.New(t),
 	}

@@ -25,7 +25,7 @@ import (
 const patience = 20 * time.Second
 
 func sh(script string) tasks.Task {
-	return tasks.Task{Group: "g", Name: "n", Runner: shell(script)}
+	return tasks.Task{Identity: tasks.Identity{Group: "g", Name: "n"}, Runner: shell(script)}
 }
 
 // lineOf waits for a line of the task's output that begins with prefix, and returns the rest of it.

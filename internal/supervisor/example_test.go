@@ -24,7 +24,8 @@ func ExampleNew() {
 	}
 	defer s.Close()
 	s.Declare([]*tasks.Task{{
-		Group: "greetings", Name: "hello", Runner: callback.Runner("hello"), Timing: tasks.Timing{Every: time.Minute},
+		Identity: tasks.Identity{Group: "greetings", Name: "hello"}, Runner: callback.Runner("hello"),
+		Timing: tasks.Timing{Every: time.Minute},
 	}})
 	// What holds keys starts and stops their work:
 	//nolint:staticcheck // QF1011: the type is what this shows

@@ -118,7 +118,9 @@ func runTask(
 	return cancel, result
 }
 
-func callbackTask() tasks.Task { return tasks.Task{Group: "g", Name: "n", Runner: named("work")} }
+func callbackTask() tasks.Task {
+	return tasks.Task{Identity: tasks.Identity{Group: "g", Name: "n"}, Runner: named("work")}
+}
 
 // insider is a callback that says that it works in this process.
 type insider struct{ named }

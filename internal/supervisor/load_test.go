@@ -26,7 +26,7 @@ func TestSetLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		task := tasks.Task{Group: "g", Name: "a", Restart: tasks.RestartAlways}
+		task := tasks.Task{Identity: tasks.Identity{Group: "g", Name: "a"}, Restart: tasks.RestartAlways}
 		hold := fakehold.New(task.Key())
 		h := newHeld(hold, nil, func(error) {})
 		h.job = job.New(complete(&task), hold.Status())

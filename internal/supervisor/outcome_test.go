@@ -233,7 +233,7 @@ func TestAdvance(t *testing.T) {
 func TestOutcomeIsKeptAlthoughKeyIsGivenUpMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := rig(t, nil)
-		task := tasks.Task{Group: "g", Name: "n", Restart: tasks.RestartNever, Runner: finished{}}
+		task := tasks.Task{Identity: tasks.Identity{Group: "g", Name: "n"}, Restart: tasks.RestartNever, Runner: finished{}}
 		hold := newHold(task)
 		hold.Fail = func(int) error { return elect.ErrLeaseLost }
 		stop, done := runTask(t, s, task, hold)

@@ -105,7 +105,7 @@ func (r *taskRuns) begin(ctx context.Context, start tasks.Start) (context.Contex
 // traced is a run as traces show it.
 func (r *taskRuns) traced(task tasks.Task, start tasks.Start) TracedRun {
 	run := TracedRun{
-		Identity: task.Identity(), Start: start, Session: r.hold.Session(), Subscribes: task.Subscribes(),
+		Identity: task.Identity, Start: start, Session: r.hold.Session(), Subscribes: task.Subscribes(),
 	}
 	if task.Runner != nil {
 		run.Kind = task.Kind()
@@ -178,7 +178,7 @@ func (r *taskRuns) leave() {
 
 func (r *taskRuns) env(task tasks.Task, start tasks.Start, lease *runLease) taskrun.Env {
 	env := taskrun.Env{
-		Identity: task.Identity(), Host: r.shared.host(), Start: start, Grace: task.Stop.Timeout,
+		Identity: task.Identity, Host: r.shared.host(), Start: start, Grace: task.Stop.Timeout,
 		Lease: lease, Advance: lease.Advance, Remote: r.remote, Processes: commands{r.scope, start},
 		Status: &reporter{r: r, span: noSpan{}}, Trace: r.trace, Log: logger(r.trace, r.log),
 	}

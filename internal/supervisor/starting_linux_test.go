@@ -38,7 +38,7 @@ func TestHungStartsHoldUpNoOther(t *testing.T) {
 			}
 		}
 	})
-	hung := tasks.Task{Group: "g", Name: "hung", Runner: program(file)}
+	hung := tasks.Task{Identity: tasks.Identity{Group: "g", Name: "hung"}, Runner: program(file)}
 	var stops []context.CancelCauseFunc
 	var ends []<-chan error
 	for range 3 {

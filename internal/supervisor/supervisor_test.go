@@ -104,7 +104,7 @@ func (n *node) lock(t *testing.T, key elect.Key) record.Lock {
 func TestJobThatEndedJustBeforeItsStopIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := rig(t, nil, func(c *Config) { c.Lease = nodeLease })
-		job := &tasks.Task{Group: "g", Name: "n", Restart: tasks.RestartNever, Runner: finished{}}
+		job := &tasks.Task{Identity: tasks.Identity{Group: "g", Name: "n"}, Restart: tasks.RestartNever, Runner: finished{}}
 		n := startNode(t, s, job)
 		n.claim(t, job)
 		n.until(t, "the run", func() bool { return len(n.HoldingKeys()) == 1 })
@@ -174,7 +174,7 @@ func TestWaitingTasksHaveNoGoroutines(t *testing.T) {
 		list := make([]*tasks.Task, count)
 		for i := range list {
 			list[i] = &tasks.Task{
-				Group: "g", Name: fmt.Sprintf("t-%05d", i), Runner: named("work"),
+				Identity: tasks.Identity{Group: "g", Name: fmt.Sprintf("t-%05d", i)}, Runner: named("work"),
 				Timing: tasks.Timing{Schedule: "0 0 1 1 *"},
 			}
 		}

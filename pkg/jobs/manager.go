@@ -64,7 +64,9 @@ func (m *Manager) Add(spec, name string, f Func, options ...Option) error {
 	if err != nil {
 		return fmt.Errorf("add job %q: %w", name, err)
 	}
-	task := tasks.Task{Group: m.cfg.Group, Name: name, Runner: callback.Runner(name), Timing: t}.WithDefaults()
+	task := tasks.Task{
+		Identity: tasks.Identity{Group: m.cfg.Group, Name: name}, Runner: callback.Runner(name), Timing: t,
+	}.WithDefaults()
 	if err := validate(task); err != nil {
 		return fmt.Errorf("add job %q: %w", name, err)
 	}

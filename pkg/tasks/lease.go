@@ -7,12 +7,13 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// Identity says which task a run is of. It has its group and name, its place in the braces of its name (empty without
-// braces) and its labels, which must not be changed.
+// Identity says which task it is, and is what each run of it is told. A run starts again where it changes, but for the
+// labels.
 type Identity struct {
-	Group, Name, Index string
-	Labels             map[string]string
-	Discovered         Discovered
+	Group, Name string
+	Index       string            // its place in the braces of its name, SHARDCTL_INDEX; empty without braces
+	Labels      map[string]string // must not be changed
+	Discovered  Discovered
 }
 
 // Key is what is locked for the task.

@@ -23,9 +23,8 @@ package tasks
 
 import (
 	"cmp"
+	"reflect"
 	"time"
-
-	"github.com/shardctl/shardctl/pkg/elect"
 )
 
 // Task is a named piece of work. With Schedule or Every it is fired at each tick; with neither it runs for as long
@@ -33,13 +32,10 @@ import (
 //
 // A Task is a value: neither it nor what it refers to is changed once it is made.
 type Task struct {
-	Group, Name string
-	Index       string // its place in the braces of its name, SHARDCTL_INDEX; empty without braces
-	Labels      map[string]string
-	Weight      int // share of the load, at least 1; default 1
-	Discovered  Discovered
+	Identity
 
 	Runner Runner // what runs
+	Weight int    // share of the load, at least 1; default 1
 
 	Stop        Stop
 	Restart     RestartPolicy // of a task without ticks; default always
@@ -47,14 +43,6 @@ type Task struct {
 	MaxRestarts int           // then failed; 0: no limit
 
 	Timing
-}
-
-// Key is what is locked for the task.
-func (t Task) Key() elect.Key { return elect.NewKey(t.Group, t.Name) }
-
-// Identity says which task it is.
-func (t Task) Identity() Identity {
-	return Identity{Group: t.Group, Name: t.Name, Index: t.Index, Labels: t.Labels, Discovered: t.Discovered}
 }
 
 // Subscribes says whether the task is a subscription: one that may be behind.
@@ -95,11 +83,14 @@ type Subscriber interface {
 	Subscribes()
 }
 
-// NeedsRestart says whether a run of old must start again to become t. Every other difference, such as labels,
-// weight, stop and the restart policy, takes effect while the run goes on.
+// NeedsRestart reports whether a run of old must start again to become t: where its work, its ticks or what it was told
+// of its task differ. Every other difference, such as labels, weight, stop and the restart policy, takes effect while
+// the run goes on.
 func (t Task) NeedsRestart(old Task) bool {
-	return old.Index != t.Index || old.Discovered != t.Discovered || old.Schedule != t.Schedule ||
-		old.Every != t.Every || old.TimeZone != t.TimeZone || old.Kind() != t.Kind() ||
+	was, is := old.Identity, t.Identity
+	was.Labels, is.Labels = nil, nil
+	return !reflect.DeepEqual(was, is) || old.Schedule != t.Schedule || old.Every != t.Every ||
+		old.TimeZone != t.TimeZone || old.Kind() != t.Kind() ||
 		t.Runner != nil && t.Runner.NeedsRestart(old.Runner)
 }
 

@@ -39,7 +39,7 @@ func (w work) Kind() string                 { return w.kind }
 func (w work) NeedsRestart(old Runner) bool { return old != Runner(w) }
 
 func TestWhatNeedsARestart(t *testing.T) {
-	task := Task{Group: "g", Name: "n", Runner: work{"callback", "work"}}.WithDefaults()
+	task := Task{Identity: Identity{Group: "g", Name: "n"}, Runner: work{"callback", "work"}}.WithDefaults()
 	next := task
 	next.Labels, next.Weight, next.Stop.Timeout = map[string]string{"team": "core"}, 7, time.Minute
 	next.Restart, next.Backoff = RestartOnFailure, Backoff{Initial: time.Hour, Max: time.Hour}

@@ -119,7 +119,8 @@ func (l *Lines) With(t *testing.T, prefix string) string {
 func Env(t *testing.T, change ...func(*supervisor.Config)) (taskrun.Env, *fakehold.Hold) {
 	t.Helper()
 	envs := make(chan taskrun.Env, 1)
-	task := tasks.Task{Group: "g", Name: "n", Runner: idle(func(env taskrun.Env) { envs <- env })}
+	runner := idle(func(env taskrun.Env) { envs <- env })
+	task := tasks.Task{Identity: tasks.Identity{Group: "g", Name: "n"}, Runner: runner}
 	hold := Hold(task)
 	_, _ = Run(t, New(t, change...), task, hold)
 	return Wait(t, envs, "the run"), hold

@@ -35,14 +35,14 @@ func TestCommandGetsItsEnvironment(t *testing.T) {
 		c.Withheld = []string{"PGPASSWORD", "GIVEN"} // what opens the store, unless the task's own env gives it
 	})
 	dir := t.TempDir()
-	task := tasks.Task{Group: "g", Name: "n", Index: "007", Restart: tasks.RestartNever, Runner: Runner{
+	task := tasks.Task{Identity: tasks.Identity{Group: "g", Name: "n", Index: "007"}, Runner: Runner{
 		Command: []string{
 			"sh", "-c", "env; pwd; echo arg:$1; echo DONE", "sh",
 			"$(SHARDCTL_TASK)-$(OWN)-$(BASE)-$(NO:-default)-$$(x)",
 		},
 		Env: map[string]string{"OWN": "own $(BASE) $(SHARDCTL_INDEX)", "SHARDCTL_KEY": "mine", "GIVEN": "$(GIVEN)"},
 		Dir: dir,
-	}}
+	}, Restart: tasks.RestartNever}
 	_, done := taskrig.Run(t, s, task, taskrig.Hold(task))
 	if err := taskrig.Wait(t, done, "the task"); !errors.Is(err, taskrun.ErrDone) {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 		"it is empty": {Command: []string{"$(EMPTY:-)"}},
 	} {
 		task := tasks.Task{
-			Group: "g", Name: "n", Runner: runner, Restart: tasks.RestartNever,
+			Identity: tasks.Identity{Group: "g", Name: "n"}, Runner: runner, Restart: tasks.RestartNever,
 			Backoff: tasks.Backoff{Initial: time.Millisecond},
 		}
 		s := taskrig.New(t)
@@ -109,7 +109,7 @@ func TestReadiness(t *testing.T) {
 	t.Run("delay", func(t *testing.T) {
 		lines := &taskrig.Lines{}
 		s := taskrig.New(t, func(c *supervisor.Config) { c.Output = lines })
-		task := tasks.Task{Group: "g", Name: "n", Runner: Runner{
+		task := tasks.Task{Identity: tasks.Identity{Group: "g", Name: "n"}, Runner: Runner{
 			Command: []string{"sh", "-c", "echo up; sleep 1000"}, Ready: Ready{Delay: time.Hour},
 		}}
 		hold := taskrig.Hold(task)
@@ -205,7 +205,7 @@ func TestCommandGetsItsTrace(t *testing.T) {
 					c.Tracer = test.tracer
 				}
 			})
-			task := tasks.Task{Group: "g", Name: "n", Restart: tasks.RestartNever, Runner: Runner{
+			task := tasks.Task{Identity: tasks.Identity{Group: "g", Name: "n"}, Restart: tasks.RestartNever, Runner: Runner{
 				Command: []string{"sh", "-c", "env | grep ^TRACE | sort; exit 3"},
 			}}
 			_, done := taskrig.Run(t, s, task, taskrig.Hold(task))

@@ -107,7 +107,8 @@ func supervisorOver(t *testing.T, f *fakeEndpoint, transport http.RoundTripper) 
 }
 
 func httpTask() tasks.Task {
-	return tasks.Task{Group: "g", Name: "n", Runner: Runner{URL: "http://far.example/hook", Timeout: 2 * time.Second}}
+	runner := Runner{URL: "http://far.example/hook", Timeout: 2 * time.Second}
+	return tasks.Task{Identity: tasks.Identity{Group: "g", Name: "n"}, Runner: runner}
 }
 
 func TestEndpointIsStartedRenewedAndStopped(t *testing.T) {
@@ -257,7 +258,7 @@ func TestTickAsRequest(t *testing.T) {
 		Headers: map[string]string{"Team": "$(TEAM)", "Shardctl-Key": "forged"}, Body: "task $(SHARDCTL_TASK)",
 		TokenFile: tokenFile, CAFile: caFile,
 	}
-	task := tasks.Task{Group: "g", Name: "n"}
+	task := tasks.Task{Identity: tasks.Identity{Group: "g", Name: "n"}}
 	at := time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)
 	tick := func(r Runner) error {
 		task.Runner = r

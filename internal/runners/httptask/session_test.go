@@ -156,7 +156,7 @@ type sender struct {
 
 func (q *sender) env(task tasks.Task, start tasks.Start) taskrun.Env {
 	return taskrun.Env{
-		Identity: task.Identity(), Start: start, Lease: taskrig.Hold(task), Status: q,
+		Identity: task.Identity, Start: start, Lease: taskrig.Hold(task), Status: q,
 		Host: taskrun.Host{
 			Instance: "a", T: 20 * time.Second, HTTP: q, Environ: func() []string { return q.environ },
 		},

@@ -181,11 +181,11 @@ func BenchmarkDeliver(b *testing.B) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	defer server.Close()
-	task := tasks.Task{Group: "g", Name: "n"}
+	task := tasks.Task{Identity: tasks.Identity{Group: "g", Name: "n"}}
 	clients := &benchHTTP{}
 	defer clients.Close()
 	env := taskrun.Env{
-		Identity: task.Identity(), Start: tasks.Start{Token: 7}, Lease: fakehold.New(task.Key()),
+		Identity: task.Identity, Start: tasks.Start{Token: 7}, Lease: fakehold.New(task.Key()),
 		Host: taskrun.Host{Instance: "a", HTTP: clients, Environ: os.Environ}, Log: logr.Discard(),
 	}
 	r, err := Sink{URL: server.URL}.Open(b.Context(), env, subscribe.Limits{InFlight: 64, Source: "kafka:orders"})

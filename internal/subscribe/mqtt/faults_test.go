@@ -209,14 +209,14 @@ func (nowhere) Deliver(_ context.Context, all []subscribe.Delivery) []error {
 // run runs a subscription as a task does, until the test ends.
 func run(t *testing.T, name string, source mqtt.Source) *said {
 	t.Helper()
-	task := tasks.Task{Group: "shop", Name: name}
+	task := tasks.Task{Identity: tasks.Identity{Group: "shop", Name: name}}
 	s := &said{}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		subscribe.Runner{Source: source, Sink: nowhere{}, InFlight: 1}.Run(ctx, taskrun.Env{
-			Identity: task.Identity(), Start: tasks.Start{Token: 7}, Grace: time.Second,
+			Identity: task.Identity, Start: tasks.Start{Token: 7}, Grace: time.Second,
 			Lease: fakehold.New(task.Key()), Status: s,
 			Host: taskrun.Host{T: 20 * time.Second, Environ: func() []string { return nil }},
 			Log:  funcr.New(func(_, args string) { s.log.Add(args) }, funcr.Options{}),

@@ -105,7 +105,10 @@ func (m *jobModel) drawEnding(t *rapid.T) Attempt {
 
 func drawTask(t *rapid.T) *tasks.Task {
 	task := tasks.Task{
-		Group: "g", Name: "n", Runner: work{}, Index: rapid.SampledFrom([]string{"", "1"}).Draw(t, "index"),
+		Identity: tasks.Identity{
+			Group: "g", Name: "n", Index: rapid.SampledFrom([]string{"", "1"}).Draw(t, "index"),
+		},
+		Runner: work{},
 	}
 	if rapid.Bool().Draw(t, "leaves") {
 		task.Runner = leaver{}
@@ -174,7 +177,9 @@ func complete(task tasks.Task) *tasks.Task {
 }
 
 // someTask is a task without a schedule.
-func someTask() tasks.Task { return tasks.Task{Group: "g", Name: "n", Runner: work{}} }
+func someTask() tasks.Task {
+	return tasks.Task{Identity: tasks.Identity{Group: "g", Name: "n"}, Runner: work{}}
+}
 
 // readClocks reads both clocks.
 func readClocks() Moment {

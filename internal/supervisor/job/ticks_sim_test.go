@@ -57,7 +57,7 @@ type known struct {
 }
 
 func drawTicking(t *rapid.T) *tasks.Task {
-	task := &tasks.Task{Group: "g", Name: "n", Runner: work{}, Timing: tasks.Timing{
+	task := &tasks.Task{Identity: tasks.Identity{Group: "g", Name: "n"}, Runner: work{}, Timing: tasks.Timing{
 		Schedule:      rapid.SampledFrom(tickSchedules).Draw(t, "schedule"),
 		Overlap:       rapid.SampledFrom([]tasks.Overlap{tasks.OverlapSkip, tasks.OverlapReplace}).Draw(t, "overlap"),
 		CatchUp:       rapid.SampledFrom([]tasks.CatchUp{tasks.CatchUpLast, tasks.CatchUpNone}).Draw(t, "catchUp"),

@@ -82,7 +82,7 @@ func eachMinute(t *testing.T) schedule.Schedule {
 func TestAMissedTickIsNoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := New(&tasks.Task{
-			Group: "g", Name: "n", Restart: tasks.RestartAlways,
+			Identity: tasks.Identity{Group: "g", Name: "n"}, Restart: tasks.RestartAlways,
 			Timing: tasks.Timing{Schedule: "0 * * * *", CatchUp: tasks.CatchUpNone, CatchUpWindow: time.Hour},
 		}, elect.TaskStatus{})
 		now := readClocks()
@@ -112,9 +112,9 @@ func TestTicksMissedWithoutAnOwnerAreNoted(t *testing.T) {
 			"fired a moment ago":  {tasks.CatchUpLast, time.Minute, 0},
 			"its clock was ahead": {tasks.CatchUpNone, -time.Minute, 0},
 		} {
-			task := &tasks.Task{Group: "g", Name: "n", Restart: tasks.RestartAlways, Timing: tasks.Timing{
+			task := &tasks.Task{Identity: tasks.Identity{Group: "g", Name: "n"}, Timing: tasks.Timing{
 				Schedule: "0 * * * *", CatchUp: tc.catchUp, CatchUpWindow: time.Hour,
-			}}
+			}, Restart: tasks.RestartAlways}
 			if name == "beyond the window" {
 				task.CatchUpWindow = time.Minute
 			}

@@ -57,7 +57,7 @@ func list(s settings) []*tasks.Task {
 	var all []*tasks.Task
 	add := func(name, function string) {
 		all = append(all, &tasks.Task{
-			Group: group, Name: name, Runner: callback.Runner(function),
+			Identity: tasks.Identity{Group: group, Name: name}, Runner: callback.Runner(function),
 			Stop:    tasks.Stop{Timeout: 200 * time.Millisecond},
 			Backoff: tasks.Backoff{Initial: 200 * time.Millisecond, Max: time.Minute},
 		})
