@@ -4,42 +4,78 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/shardctl/shardctl/internal/field"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/kinds"
+	"github.com/shardctl/shardctl/internal/variables"
+	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-var update = flag.Bool("update", false, "write the tables of fields")
-
-const (
-	fieldsBegin = "<!-- fields: begin -->\n"
-	fieldsEnd   = "<!-- fields: end -->\n"
-)
+var update = flag.Bool("update", false, "write the tables of fields and of variables")
 
 // The table of fields on the page of a source is what its schema says.
 func TestFieldsOfSources(t *testing.T) {
 	for _, source := range kinds.Sources() {
-		file := "sources/" + source.Name() + ".md"
-		before, rest, _ := strings.Cut(read(t, file), fieldsBegin)
-		table, after, marked := strings.Cut(rest, fieldsEnd)
-		var schema yaml.Node // JSON is YAML, and a node keeps the order
-		if err := yaml.Unmarshal([]byte(source.Schema()), &schema); err != nil {
+		made(t, "sources/"+source.Name()+".md", "fields", tableOf(t, source.Schema()))
+	}
+}
+
+// The tables of a task's fields are what their list says.
+func TestFieldsOfTasks(t *testing.T) {
+	all := kind.FieldsOf(&tasks.Task{}, nil, nil)
+	for mark, with := range map[string]field.With{
+		"fields of tasks": field.Any, "fields without ticks": field.Owned, "fields with ticks": field.Ticked,
+	} {
+		list := slices.DeleteFunc(slices.Clone(all), func(f field.Field) bool { return f.With != with })
+		made(t, "configuration.md", mark, tableOf(t, list.Schema("")))
+	}
+}
+
+// tableOf is the table of the fields of a mapping.
+func tableOf(t *testing.T, schema string) string {
+	t.Helper()
+	var n yaml.Node // JSON is YAML, and a node keeps the order
+	if err := yaml.Unmarshal([]byte(schema), &n); err != nil {
+		t.Fatal(err)
+	}
+	return "| field | default | meaning, and what is allowed |\n|---|---|---|\n" + rows("", n.Content[0])
+}
+
+// The table of a task's own variables is what the program has of them.
+func TestVariablesOfTasks(t *testing.T) {
+	table := "| variable | value |\n|---|---|\n"
+	for _, own := range variables.All() {
+		about := own.Doc
+		if of, _, _ := strings.Cut(string(own.Of), ":"); of != "" {
+			about += "; only of " + of
+		}
+		table += fmt.Sprintf("| `%s` | %s |\n", own.Name, about)
+	}
+	made(t, "configuration.md", "variables", table)
+}
+
+// made holds the table between two marks of a page against what the program makes of it.
+func made(t *testing.T, file, mark, want string) {
+	t.Helper()
+	begin, end := "<!-- "+mark+": begin -->\n", "<!-- "+mark+": end -->\n"
+	before, rest, _ := strings.Cut(read(t, file), begin)
+	table, after, marked := strings.Cut(rest, end)
+	switch {
+	case !marked:
+		t.Errorf("%s has no lines %s and %s", file, begin, end)
+	case *update:
+		if err := os.WriteFile(file, []byte(before+begin+want+end+after), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		want := "| field | default | meaning, and what is allowed |\n|---|---|---|\n" + rows("", schema.Content[0])
-		switch {
-		case !marked:
-			t.Errorf("%s has no lines %s and %s", file, fieldsBegin, fieldsEnd)
-		case *update:
-			if err := os.WriteFile(file, []byte(before+fieldsBegin+want+fieldsEnd+after), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		case table != want:
-			t.Errorf("%s: its table is not what the fields of the source make: run go test ./docs -run Fields -update", file)
-		}
+	case table != want:
+		t.Errorf("%s: the table of %s is not what the program makes: run go test ./docs -run 'Fields|Variables' -update",
+			file, mark)
 	}
 }
 

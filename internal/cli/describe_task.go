@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -136,6 +137,9 @@ func (f *taskFacts) showTask(d *description) {
 	d.field("Last error", printable.Line(t.LastError))
 	d.field("Kind", printable.Line(t.Kind))
 	d.field("Labels", labelText(t.Labels))
+	for _, name := range slices.Sorted(maps.Keys(t.Declared)) {
+		d.field(name, printable.Line(t.Declared[name]))
+	}
 	d.field("Session", printable.Line(t.Session))
 }
 

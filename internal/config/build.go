@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/field"
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -27,10 +28,10 @@ func (l settingsReader) settings(root *decode.Node, files []*decode.Node) (s *se
 		Revision: l.Number(root.Get("revision")),
 		Self: settings.Self{
 			Instance: l.matching(settings.IsDNSName, root.Get("instance"), settings.HostName()),
-			Zone:     l.matching(labelValue.MatchString, root.Get("zone"), ""),
-			Labels:   l.labels(root.Get("labels")),
+			Zone:     l.matching(field.IsLabelValue, root.Get("zone"), ""),
+			Labels:   field.ReadLabels(root.Get("labels"), l.Reader),
 			MaxTasks: l.Count(root.Get("maxTasks")),
-			Rollout:  l.matching(labelValue.MatchString, root.Get("rollout"), ""),
+			Rollout:  l.matching(field.IsLabelValue, root.Get("rollout"), ""),
 		},
 		Lease:    l.lease(root.Get("lease")),
 		Shutdown: settings.Shutdown{Timeout: l.Positive(root.At("shutdown", "timeout"), 25*time.Second, "")},

@@ -5,11 +5,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/field"
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/variables"
@@ -93,7 +93,7 @@ func (l *listReader) fill(p *parts, n *decode.Node) {
 }
 
 func (l *listReader) group(p *parts, s *settings.Settings) (g settings.Group, from groupSource) {
-	g = settings.Group{Name: p.name, Selector: l.labels(p.selector)}
+	g = settings.Group{Name: p.name, Selector: field.ReadLabels(p.selector, l.Reader)}
 	from = groupSource{written: written{}, discover: written{}}
 	from.written.note("cap", p.cap)
 	from.written.note("instances.selector", p.selector)
@@ -280,33 +280,10 @@ func jsonText(v any) string {
 	return string(b)
 }
 
-var (
-	labelName  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?$`)
-	labelValue = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
-)
-
 // fieldReader reads the fields that have forms of their own.
 type fieldReader struct {
 	*decode.Reader
 	opts Options
-}
-
-func (l fieldReader) labels(n *decode.Node) map[string]string {
-	labels := l.Texts(n)
-	if n == nil {
-		return labels
-	}
-	for _, e := range n.Entries {
-		if !labelName.MatchString(e.Name) {
-			l.AddAt(e.Place, decode.Under(n.Field(), e.Name),
-				"the name of a label must be at most 253 letters, digits, '-', '_', '.' and '/', "+
-					"beginning and ending with a letter or digit")
-		}
-		if text, ok := labels[e.Name]; ok && !labelValue.MatchString(text) {
-			l.Refuse(e.Value, e.Value.Rule.Allowed())
-		}
-	}
-	return labels
 }
 
 // matching reads text that has a form. The schema lets through what holds "$(", since that may have been a variable;

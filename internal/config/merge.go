@@ -32,16 +32,10 @@ func (l *listReader) misplaced(k kind.Kind, ticks, schedule bool) []string {
 	for _, other := range l.opts.Kinds.All() {
 		all = append(append(all, other.Fields().Owned...), other.Fields().Ticked...)
 	}
-	if k != nil {
-		goes = k.Fields()
-	}
 	going := goingWith(k, ticks)
 	wrong := slices.DeleteFunc(all, func(name string) bool { return slices.Contains(going, name) })
 	if !schedule {
 		wrong = append(wrong, "timeZone")
-	}
-	if k != nil && goes.Ticked == nil {
-		wrong = append(wrong, triggers...)
 	}
 	slices.Sort(wrong)
 	return slices.Compact(wrong)

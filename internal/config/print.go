@@ -3,11 +3,13 @@ package config
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/field"
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -137,42 +139,19 @@ func groupFields(g *settings.Group, from *groupSource, lease time.Duration) deco
 
 // fieldsOf are the fields that go with the task, so that what is printed is a configuration as well.
 func fieldsOf(t tasks.Task, use kind.Use) decode.Fields {
-	work := any(t.Kind())
+	var more decode.Fields
+	work, with := any(t.Kind()), field.Owned
 	if runner, ok := t.Runner.(kind.Runner); ok {
 		work = runner.Print(use)
 	}
-	shown := decode.Pairs(
-		"name", t.Name,
-		"labels", decode.Map(t.Labels),
-		"weight", t.Weight,
-		t.Kind(), work,
-		"stop", decode.Pairs("signal", t.Stop.Signal, "timeout", t.Stop.Timeout),
-	)
-	if more, ok := t.Runner.(kind.TaskRunner); ok {
-		return append(shown, more.PrintTask(use)...)
+	if t.Ticks() {
+		with = field.Ticked
 	}
-	switch {
-	case !t.Ticks():
-		backoff := append(backoffFields(t.Backoff), decode.Pairs("resetAfter", t.Backoff.ResetAfter)...)
-		return append(shown, decode.Pairs("restart", string(t.Restart), "backoff", backoff, "maxRestarts",
-			t.MaxRestarts)...)
-	case t.Schedule != "":
-		shown = append(shown, decode.Pairs("schedule", t.Schedule, "timeZone", t.TimeZone)...)
-	default:
-		shown = append(shown, decode.Pairs("every", t.Every)...)
+	if runner, ok := t.Runner.(kind.TaskRunner); ok { // which has fields of its own in place of those
+		with, more = field.Any, runner.PrintTask(use)
 	}
-	shown = append(shown, decode.Pairs("overlap", string(t.Overlap), "catchUp", string(t.CatchUp))...)
-	if t.CatchUp != tasks.CatchUpNone {
-		shown = append(shown, decode.Pairs("catchUpWindow", t.CatchUpWindow)...)
-	}
-	return append(shown, decode.Pairs(
-		"timeout", t.Timeout,
-		"retry", decode.Pairs("attempts", t.Retry.Attempts, "backoff", backoffFields(t.Retry.Backoff)),
-	)...)
-}
-
-func backoffFields(b tasks.Backoff) decode.Fields {
-	return decode.Pairs("initial", b.Initial, "max", b.Max)
+	runs := field.List{{Name: t.Kind(), Value: field.Elsewhere{Shows: work}}}
+	return slices.Concat(decode.Pairs("name", t.Name), kind.FieldsOf(&t, runs, nil).For(with).Print(), more)
 }
 
 // hidden is a text beside its name without secrets.

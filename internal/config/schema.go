@@ -18,12 +18,14 @@ import (
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/discover"
+	"github.com/shardctl/shardctl/internal/field"
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/nearest"
+	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// base is the schema less the kinds of tasks and of listers. A line with "(kinds)" or "(listers)" stands where their
-// definitions, or fields for them, belong.
+// base is the schema less the fields of tasks, and the kinds of tasks and of listers. A line with "(task)", "(kinds)"
+// or "(listers)" stands where these, or their definitions, belong.
 //
 //go:embed base.schema.json
 var base string
@@ -38,6 +40,7 @@ func Schema(kinds *kind.Set[kind.Kind], listers *kind.Set[discover.Kind]) string
 	for _, field := range kind.TaskFields(kinds, false) {
 		fragments = append(fragments, fragment{field.Name, field.Name, field.Schema})
 	}
+	task := taskFields(fragments, kind.TaskFields(kinds, true))
 	for _, kind := range listers.All() {
 		lists = append(lists, fragment{kind.Name(), "discover-" + kind.Name(), kind.Schema()})
 	}
@@ -47,16 +50,14 @@ func Schema(kinds *kind.Set[kind.Kind], listers *kind.Set[discover.Kind]) string
 		switch strings.TrimSpace(line) {
 		case `"(kinds)": "definitions",`:
 			define(&out, indent, fragments)
-		case `"(kinds)": "fields",`:
-			refer(&out, indent, fragments)
+		case `"(task)": "fields"`:
+			out.WriteString(indent + indented(strings.Join(task.Properties(), ",\n"), indent) + "\n")
+		case `"(task)": "references"`:
+			out.WriteString(indent + indented(strings.Join(references(task), ",\n"), indent) + "\n")
 		case `"(listers)": "definitions",`:
 			define(&out, indent, lists)
 		case `"(listers)": "fields",`:
 			refer(&out, indent, lists)
-		case `"(kinds)": "fields of retry",`:
-			for _, field := range kind.TaskFields(kinds, true) {
-				fmt.Fprintf(&out, "%s%q: %s,\n", indent, field.Name, indented(field.Schema, indent))
-			}
 		default:
 			out.WriteString(line)
 		}
@@ -64,8 +65,31 @@ func Schema(kinds *kind.Set[kind.Kind], listers *kind.Set[discover.Kind]) string
 	return out.String()
 }
 
+// taskFields are the fields of a task but its name, with those that kinds bring to it and to its retry.
+func taskFields(kinds []fragment, retry []kind.TaskField) field.List {
+	var works, retries field.List
+	for _, f := range kinds {
+		works = append(works, field.Field{Name: f.field, Value: field.Elsewhere{Schema: f.ref()}})
+	}
+	for _, f := range retry {
+		retries = append(retries, field.Field{Name: f.Name, Value: field.Elsewhere{Schema: f.Schema}})
+	}
+	return kind.FieldsOf(&tasks.Task{}, works, retries)
+}
+
+// references are the members of the JSON Schema of a mapping with the fields of a task, as those of the task are.
+func references(task field.List) []string {
+	members := make([]string, len(task))
+	for i, f := range task {
+		members[i] = fmt.Sprintf(`%q: {"$ref": "#/$defs/task/properties/%s"}`, f.Name, f.Name)
+	}
+	return members
+}
+
 // fragment is what a kind adds to the schema: a field, and the definition of its value.
 type fragment struct{ field, definition, schema string }
+
+func (f fragment) ref() string { return `{"$ref": "#/$defs/` + f.definition + `"}` }
 
 func define(out *strings.Builder, indent string, all []fragment) {
 	for _, f := range all {
@@ -75,7 +99,7 @@ func define(out *strings.Builder, indent string, all []fragment) {
 
 func refer(out *strings.Builder, indent string, all []fragment) {
 	for _, f := range all {
-		fmt.Fprintf(out, "%s%q: {\"$ref\": \"#/$defs/%s\"},\n", indent, f.field, f.definition)
+		fmt.Fprintf(out, "%s%q: %s,\n", indent, f.field, f.ref())
 	}
 }
 

@@ -86,30 +86,10 @@ func variesByName(n *decode.Node) bool {
 
 // task reads all fields but the name, and fills in what is left out.
 func (l *listReader) task(n *decode.Node, s *settings.Settings) tasks.Task {
-	t := tasks.Task{
-		Identity: tasks.Identity{Labels: l.labels(n.Get("labels"))},
-		Weight:   l.Count(n.Get("weight")),
-		Stop: tasks.Stop{
-			Signal:  l.Text(n.At("stop", "signal"), ""),
-			Timeout: l.Positive(n.At("stop", "timeout"), 0, ", or set stop.signal: SIGKILL"),
-		},
-		Restart:     tasks.RestartPolicy(l.Text(n.Get("restart"), "")),
-		Backoff:     l.backoff(n.Get("backoff")),
-		MaxRestarts: l.Count(n.Get("maxRestarts")),
-		Timing: tasks.Timing{
-			Schedule:      l.Text(n.Get("schedule"), ""),
-			Every:         l.Positive(n.Get("every"), 0, ""),
-			TimeZone:      l.Text(n.Get("timeZone"), ""),
-			Overlap:       tasks.Overlap(l.Text(n.Get("overlap"), "")),
-			CatchUp:       tasks.CatchUp(l.Text(n.Get("catchUp"), "")),
-			CatchUpWindow: l.Positive(n.Get("catchUpWindow"), 0, ", or leave it out and set catchUp: none"),
-			Timeout:       l.Duration(n.Get("timeout"), 0),
-			Retry: tasks.Retry{
-				Attempts: l.Count(n.At("retry", "attempts")),
-				Backoff:  l.backoff(n.At("retry", "backoff")),
-			},
-		},
-	}
+	var t tasks.Task
+	kind.FieldsOf(&t, nil, nil).Read(n, l.Reader)
+	l.checkBackoff(n.Get("backoff"), t.Backoff)
+	l.checkBackoff(n.At("retry", "backoff"), t.Retry.Backoff)
 	k := l.kindOf(n)
 	l.triggers(n, k)
 	if k == nil {
@@ -175,21 +155,15 @@ func (l *listReader) addNotOne(n *decode.Node) {
 	}
 }
 
-func (l *listReader) backoff(n *decode.Node) tasks.Backoff {
-	b := tasks.Backoff{
-		Initial:    l.Positive(n.Get("initial"), 0, ""),
-		Max:        l.Positive(n.Get("max"), 0, ""),
-		ResetAfter: l.Positive(n.Get("resetAfter"), 0, ""),
-	}
-	full := b.WithDefaults()
+// checkBackoff refuses a first delay that is longer than the longest.
+func (l *listReader) checkBackoff(n *decode.Node, is tasks.Backoff) {
 	switch {
-	case full.Initial <= full.Max:
+	case is.Initial <= is.Max:
 	case n.Get("max") != nil:
-		l.Refuse(n.Get("max"), "at least initial, "+decode.Short(full.Initial))
+		l.Refuse(n.Get("max"), "at least initial, "+decode.Short(is.Initial))
 	case n.Get("initial") != nil:
-		l.Refuse(n.Get("initial"), "at most max, "+decode.Short(full.Max))
+		l.Refuse(n.Get("initial"), "at most max, "+decode.Short(is.Max))
 	}
-	return b
 }
 
 // triggers refuses fields that do not go with the task, and reads schedules.

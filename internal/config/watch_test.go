@@ -449,7 +449,8 @@ func TestChangedNamesFields(t *testing.T) {
 	if got := changed(before.Settings, load(t, one("a")+"revision: 3\n").Settings); len(got) > 0 {
 		t.Errorf("the task lists change %v, want nothing", got)
 	}
-	if got := changed(before.Settings, load(t, "store: {uri: 'sqlite:b.db'}\n").Settings); !slices.Equal(got, []string{"store.uri"}) {
+	other := load(t, "store: {uri: 'sqlite:b.db'}\n")
+	if got := changed(before.Settings, other.Settings); !slices.Equal(got, []string{"store.uri"}) {
 		t.Errorf("another store changes %v", got)
 	}
 }
@@ -489,7 +490,8 @@ func TestRenewedLoginNeedsNoRestart(t *testing.T) {
 	if plain.Store.Renew != nil {
 		t.Error("a URI without files is renewed")
 	}
-	if got := changed(plain.Settings, load(t, "store: {uri: 'mongodb://app:two@h/d'}\n").Settings); !slices.Equal(got, []string{"store.uri"}) {
+	other := load(t, "store: {uri: 'mongodb://app:two@h/d'}\n")
+	if got := changed(plain.Settings, other.Settings); !slices.Equal(got, []string{"store.uri"}) {
 		t.Errorf("a password in the configuration: %v wait for a restart", got)
 	}
 }

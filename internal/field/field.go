@@ -7,6 +7,7 @@ package field
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/decode"
@@ -24,10 +25,45 @@ type Field struct {
 	Doc string
 	// Unset is what holds where the field is left out, in words. Empty: its default, or nothing.
 	Unset string
+	// With says which tasks have the field, of fields of a task.
+	With With
+	// Live says that a change takes effect while a run goes on.
+	Live bool
+	// Off says that the field has no effect beside the others as they are. It is not printed.
+	Off bool
+	// Shown says that the field is shown wherever its task is: in answers of the API, on the page, by the command line.
+	Shown bool
 }
 
-// Value is what may stand in a field, and the variable that holds it: [Text], [Texts], [Patterns], [Map], [Number],
-// [Numbers], [Duration], [Truth] or [Mapping]. A variable that is zero stands for the field's default.
+// With says which tasks have a field.
+type With int
+
+// Which tasks have a field.
+const (
+	Any    With = iota
+	Owned       // those without ticks
+	Ticked      // those with a schedule
+)
+
+// For are the fields that all tasks have, and those that only such tasks have.
+func (l List) For(with With) List {
+	return slices.DeleteFunc(slices.Clone(l), func(f Field) bool { return f.With != Any && f.With != with })
+}
+
+// Names are the names of the fields that only such tasks have.
+func (l List) Names(with With) []string {
+	var names []string
+	for _, f := range l {
+		if f.With == with {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// Value is what may stand in a field, and the variable that holds it: [Text], [Texts], [Patterns], [Map], [Labels],
+// [Number], [Numbers], [Duration], [Truth], [Mapping], or [Elsewhere]. A variable that is zero stands for the field's
+// default.
 type Value interface {
 	// read reads n, which is nil where the field is left out.
 	read(n *decode.Node, r *decode.Reader)
@@ -67,7 +103,7 @@ func (l List) Check() []decode.FieldError {
 func (l List) Print() decode.Fields {
 	var fields decode.Fields
 	for _, f := range l {
-		if value := f.Value.print(); value != nil {
+		if value := f.Value.print(); value != nil && !f.Off {
 			fields = append(fields, decode.Field{Name: f.Name, Value: value})
 		}
 	}

@@ -96,14 +96,22 @@ func (f Numbers) schema() []string {
 	}
 }
 
-// Duration is a time of more than 0s. 0 stands for the default.
+// Duration is a time of more than 0s. 0 stands for the default, unless it may itself be what is meant.
 type Duration struct {
 	To       *time.Duration
 	Default  time.Duration
 	Min, Max time.Duration // Max 0: any
+	Zero     bool          // 0s may be meant
+	Instead  string        // what to write for what 0s may have been meant to say, behind what is said of it
 }
 
-func (f Duration) read(n *decode.Node, r *decode.Reader) { *f.To = r.Positive(n, f.Default, "") }
+func (f Duration) read(n *decode.Node, r *decode.Reader) {
+	if f.Zero {
+		*f.To = r.Duration(n, f.Default)
+		return
+	}
+	*f.To = r.Positive(n, f.Default, f.Instead)
+}
 
 func (f Duration) check() []decode.FieldError {
 	switch is := *f.To; {
@@ -115,12 +123,23 @@ func (f Duration) check() []decode.FieldError {
 	return []decode.FieldError{{Must: "from " + decode.Short(f.Min) + " to " + decode.Short(f.Max)}}
 }
 
-func (f Duration) print() any { return decode.Short(cmp.Or(*f.To, f.Default)) }
+func (f Duration) value() time.Duration {
+	if f.Zero {
+		return *f.To
+	}
+	return cmp.Or(*f.To, f.Default)
+}
 
-func (f Duration) expand(*expander, string) { *f.To = cmp.Or(*f.To, f.Default) }
+func (f Duration) print() any { return decode.Short(f.value()) }
+
+func (f Duration) expand(*expander, string) { *f.To = f.value() }
 
 func (f Duration) schema() []string {
-	return []string{`"$ref": "#/$defs/duration"`, member("default", decode.Short(f.Default))}
+	members := []string{`"$ref": "#/$defs/duration"`}
+	if f.Default != 0 || f.Zero {
+		members = append(members, member("default", decode.Short(f.Default)))
+	}
+	return members
 }
 
 // Truth is true or false.

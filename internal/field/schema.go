@@ -40,11 +40,11 @@ func (m Mapping) expand(e *expander, field string) {
 }
 
 func (m Mapping) schema() []string {
-	names := make([]string, len(m.Fields))
-	properties := make([]string, len(m.Fields))
-	for i, f := range m.Fields {
-		names[i] = f.Name
-		properties[i] = fmt.Sprintf("%q: %s", f.Name, f.Schema())
+	var names []string
+	for _, f := range m.Fields {
+		if _, elsewhere := f.Value.(Elsewhere); !elsewhere {
+			names = append(names, f.Name)
+		}
 	}
 	members := []string{
 		member("$comment", "a mapping with "+strings.Join(names, ", ")),
@@ -53,11 +53,35 @@ func (m Mapping) schema() []string {
 	if m.Required != nil {
 		members = append(members, member("required", m.Required))
 	}
-	return append(members, `"properties": `+block(properties))
+	return append(members, `"properties": `+block(m.Fields.Properties()))
 }
+
+// Properties are the members of the JSON Schema of a mapping that has the fields, beside others.
+func (l List) Properties() []string {
+	properties := make([]string, len(l))
+	for i, f := range l {
+		properties[i] = fmt.Sprintf("%q: %s", f.Name, f.Schema())
+	}
+	return properties
+}
+
+// Elsewhere is a value that something else reads and checks.
+type Elsewhere struct {
+	Schema string // of the whole field
+	Shows  any    // what is printed; nil: nothing
+}
+
+func (Elsewhere) read(*decode.Node, *decode.Reader) {}
+func (Elsewhere) check() []decode.FieldError        { return nil }
+func (e Elsewhere) print() any                      { return e.Shows }
+func (Elsewhere) expand(*expander, string)          {}
+func (Elsewhere) schema() []string                  { return nil }
 
 // Schema is the JSON Schema of what may stand in the field.
 func (f Field) Schema() string {
+	if elsewhere, is := f.Value.(Elsewhere); is {
+		return strings.TrimSpace(elsewhere.Schema)
+	}
 	members := f.Value.schema()
 	if about := f.description(); about != "" {
 		members = append([]string{member("description", about)}, members...)

@@ -131,11 +131,3 @@ func TaskFields(kinds *Set[Kind], retry bool) []TaskField {
 	}
 	return fields
 }
-
-// FieldsOfWork are those of work that can be restarted, and fired at ticks.
-func FieldsOfWork() Fields {
-	return Fields{
-		Owned:  []string{"restart", "backoff", "maxRestarts"},
-		Ticked: []string{"overlap", "catchUp", "catchUpWindow", "timeout", "retry"},
-	}
-}

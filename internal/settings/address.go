@@ -10,7 +10,7 @@ import (
 
 var hostOrIP = regexp.MustCompile(`^[A-Za-z0-9_.-]*$`)
 
-// IsAddress says whether text is HOST:PORT, with a host that may be empty and a port that is a number.
+// IsAddress reports whether text is HOST:PORT with a numeric port. The host may be empty.
 func IsAddress(text string) bool {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
@@ -22,7 +22,7 @@ func IsAddress(text string) bool {
 	return IsHost(host)
 }
 
-// IsHost says whether text is a name or an address without a port, or empty.
+// IsHost reports whether text is empty, or a host name or an IP address without a port.
 func IsHost(text string) bool {
 	if strings.Contains(text, ":") {
 		_, err := netip.ParseAddr(text)
@@ -31,11 +31,11 @@ func IsHost(text string) bool {
 	return hostOrIP.MatchString(text)
 }
 
-// IsHostPort says whether others may reach a listener there: HOST:PORT with a host.
+// IsHostPort reports whether address is HOST:PORT with a host, so that others may reach a listener there.
 func IsHostPort(address string) bool { return IsAddress(address) && !strings.HasPrefix(address, ":") }
 
-// SameAddress says whether one listener takes the other's address: the port is the same, and the host or one of them
-// all there are.
+// SameAddress reports whether two listeners would collide: they have the same port, and either the same host or one of
+// them listens on all addresses.
 func SameAddress(a, b string) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)
@@ -66,7 +66,7 @@ func hostAddr(host string) netip.Addr {
 	return addr.Unmap()
 }
 
-// OnLoopback says whether a listener at the address is reached from the machine alone.
+// OnLoopback reports whether a listener at the address can be reached from this machine only.
 func OnLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {

@@ -36,13 +36,13 @@ const (
 	WeightCPU      WeightFrom = "cpu"      // the processor time that its command uses, beside that of the others
 )
 
-// Measured says whether weights come from more than the field weight.
+// Measured reports whether weights come from more than the field weight.
 func (f WeightFrom) Measured() bool { return f == WeightLag || f.Loads() }
 
-// Loads says whether weights come from loads.
+// Loads reports whether weights come from loads.
 func (f WeightFrom) Loads() bool { return f.Kinds() != nil }
 
-// Kinds are the kinds of tasks of which there may be a load; nil: weights do not come from loads.
+// Kinds returns the kinds of tasks that may have a load. It is nil where weights do not come from loads.
 func (f WeightFrom) Kinds() []string {
 	switch f {
 	case WeightReported:
@@ -54,7 +54,7 @@ func (f WeightFrom) Kinds() []string {
 	}
 }
 
-// Measures says whether the weight of one of the group's tasks follows what is measured of it.
+// Measures reports whether the weight of t, a task of the group, follows what is measured of it.
 func (g *Group) Measures(t *tasks.Task) bool {
 	if g.WeightFrom == WeightLag {
 		return t.Subscribes()
@@ -62,7 +62,7 @@ func (g *Group) Measures(t *tasks.Task) bool {
 	return slices.Contains(g.WeightFrom.Kinds(), t.Kind())
 }
 
-// Discover says what makes tasks of a group from what exists.
+// Discover configures the discovery of a group's tasks from what exists.
 type Discover struct {
 	Lister   discover.Lister // who is asked
 	Interval time.Duration   // between two looks, at least 1 s
@@ -71,9 +71,9 @@ type Discover struct {
 	Template Template        // makes them; nil: the configuration has none
 }
 
-// Template makes tasks of what is found. It may be used from many goroutines.
+// A Template makes tasks of what was discovered. It is safe for concurrent use.
 type Template interface {
-	// Tasks makes a task of each that was found, in that order. Those of which none can be made are left out; refused
-	// says why, the first one in words, and how many they are.
+	// Tasks makes a task of each entry that was found, in that order. Entries of which none can be made are left out,
+	// and refused says how many they are and what is wrong with the first.
 	Tasks(found []discover.Found) (made []tasks.Task, refused error)
 }

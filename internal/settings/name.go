@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Limits and defaults of settings, for those that are made in Go as well.
+// Limits and defaults, whether settings are read from files or made in Go.
 const (
 	DefaultCluster = "default"
 	DefaultLease   = 20 * time.Second
@@ -16,35 +16,35 @@ const (
 	DefaultSettle  = 10 * time.Second
 )
 
-// What fields of discover are when left out.
+// Defaults of discover.
 const (
 	DefaultInterval = 30 * time.Second
 	DefaultGrace    = 5 * time.Minute
 	DefaultLimit    = 10_000
 )
 
-// MaxNames bounds the tasks of a group.
+// MaxNames is the largest number of tasks in a group.
 const MaxNames = 100_000
 
 var taskName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,248}$`)
 
-// MaxTaskName is how long the name of a task may be, in bytes.
+// MaxTaskName is the longest name of a task, in bytes.
 const MaxTaskName = 249
 
-// TaskNames says which names a task may have.
+// TaskNames describes the names that a task may have, for errors.
 const TaskNames = "at most 249 letters, digits, '_', '.' and '-', beginning with a letter, digit or '_'"
 
-// IsTaskName says whether a task may have the name.
+// IsTaskName reports whether a task may have the name.
 func IsTaskName(name string) bool { return taskName.MatchString(name) }
 
-// IsDNSName says whether a group or an instance may have the name.
+// IsDNSName reports whether a group or an instance may have the name.
 func IsDNSName(name string) bool { return dnsName.MatchString(name) }
 
 var dnsName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 
 var noDNS = regexp.MustCompile(`[^a-z0-9.-]+`)
 
-// HostName is the host's, made a DNS name where it is none.
+// HostName returns the name of this machine, made a DNS name where it is none.
 func HostName() string {
 	name, err := os.Hostname()
 	if err != nil {

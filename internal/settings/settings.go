@@ -10,8 +10,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// Settings is a whole configuration: checked, with every default filled in and every variable outside the tasks'
-// runners replaced. It is never changed once it is made.
+// Settings configures a replica. They are checked, every default is filled in, and every variable outside the tasks'
+// runners is replaced. They are never changed once they are made.
 type Settings struct {
 	Cluster  string // several clusters can share one database
 	Revision int64  // of the task lists: where replicas differ, the higher one holds
@@ -42,7 +42,7 @@ type Self struct {
 	Pod     Pod
 }
 
-// WithDiscovered is s with tasks added to groups, by their names: those that were discovered. s stays as it is.
+// WithDiscovered returns a copy of s with the tasks that were discovered added to their groups, by name.
 func (s *Settings) WithDiscovered(found map[string][]tasks.Task) *Settings {
 	all := *s
 	all.Groups = slices.Clone(s.Groups)
@@ -52,7 +52,7 @@ func (s *Settings) WithDiscovered(found map[string][]tasks.Task) *Settings {
 	return &all
 }
 
-// Tasks counts the tasks of all groups.
+// Tasks returns the number of tasks in all groups.
 func (s *Settings) Tasks() int {
 	n := 0
 	for _, g := range s.Groups {
@@ -61,7 +61,7 @@ func (s *Settings) Tasks() int {
 	return n
 }
 
-// StoreConfig is how the store is opened that the settings name.
+// StoreConfig returns the configuration that the store is opened with.
 func (s *Settings) StoreConfig(log logr.Logger) store.Config {
 	return store.Config{
 		URI: s.Store.URI, Renew: s.Store.Renew, Database: s.Store.Database, Cluster: s.Cluster,
@@ -140,8 +140,8 @@ const (
 	ServeLogsNo   ServeLogs = "false"
 )
 
-// ShowsOutput says whether server.listen shows what tasks write. With admin.tokensFile that is to those with a token,
-// without it to all.
+// ShowsOutput reports whether server.listen shows what tasks write: with admin.tokensFile to those with a token, without
+// it to all.
 func (s *Settings) ShowsOutput() bool {
 	switch s.Server.Logs {
 	case ServeLogsYes:
@@ -167,7 +167,7 @@ type TLS struct {
 	CAFile string
 }
 
-// Enabled says whether a certificate is set.
+// Enabled reports whether a certificate is set.
 func (t TLS) Enabled() bool { return t.CertFile != "" }
 
 // Metrics says what is measured beyond the ordinary.

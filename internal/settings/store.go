@@ -19,7 +19,7 @@ type Store struct {
 	Written string
 }
 
-// Kind is what the store's driver is called; empty when there is none.
+// Kind returns the name of the store's driver, or an empty text if there is none.
 func (s Store) Kind() string {
 	d, err := store.Lookup(s.URI)
 	if err != nil {
@@ -28,8 +28,8 @@ func (s Store) Kind() string {
 	return d.Name()
 }
 
-// Masked is the store's URI as it can be shown: without its password and other secrets. It takes wrong URIs as well,
-// and then rather hides too much.
+// Masked returns the URI as it can be shown, without its password and other secrets. Of a malformed URI it rather hides
+// too much.
 func (s Store) Masked() string {
 	if d, err := store.Lookup(s.URI); err == nil {
 		return d.Redact(s.URI)
@@ -40,7 +40,8 @@ func (s Store) Masked() string {
 // logsIn matches who logs in, in a URI whose secrets are hidden.
 var logsIn = regexp.MustCompile("://[^/?@]*@")
 
-// Lasting is what of the URI counts only after a restart: all but user and password where they are renewed.
+// Lasting returns the part of the URI that counts only after a restart: all but user and password where they are
+// renewed.
 func (s Store) Lasting() string {
 	if s.Renew == nil {
 		return s.URI

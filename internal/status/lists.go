@@ -331,7 +331,7 @@ func sameTask(a, b *api.Task) bool {
 		a.Message == b.Message && a.LastError == b.LastError && a.PinnedTo == b.PinnedTo && a.Kind == b.Kind &&
 		a.StateSince == b.StateSince && a.NextRunAt == b.NextRunAt && maps.Equal(a.Labels, b.Labels) &&
 		sameValue(a.Lag, b.Lag) && sameValue(a.Load, b.Load) && slices.Equal(a.Overrides, b.Overrides) &&
-		a.Weight == b.Weight && a.DeclaredWeight == b.DeclaredWeight
+		a.Weight == b.Weight && a.DeclaredWeight == b.DeclaredWeight && maps.Equal(a.Declared, b.Declared)
 }
 
 // sameValue compares what pointers lead to; nil is like nil alone.

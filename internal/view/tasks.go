@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/settings"
@@ -76,7 +77,7 @@ func (ix taskIndex) task(t *tasks.Task) api.Task {
 		Owner: api.Owner{FencingToken: lock.Token}, Reason: string(lock.Reason), Message: lock.Message,
 		Restarts: lock.Status.Restarts, LastError: lock.Status.LastError, PinnedTo: ix.overrides.pinnedTo(key),
 		Overrides: ix.overrides.ofTask(key),
-		Weight:    t.Weight, DeclaredWeight: t.Weight,
+		Weight:    t.Weight, DeclaredWeight: t.Weight, Declared: kind.Declared(t),
 		StateSince: api.Millis(max(lock.Status.Since, lock.Since)),
 	}
 	if lag := lock.Status.Lag; lag.Known {

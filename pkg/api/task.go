@@ -47,6 +47,8 @@ type Task struct {
 	// share of the load that it is planned with: declaredWeight, or as weightFrom has it
 	Weight         int `json:"weight"`
 	DeclaredWeight int `json:"declaredWeight"`
+	// other fields that the configuration has of it, as they are written there; nil: none of those that are shown
+	Declared map[string]string `json:"declared,omitempty"`
 }
 
 // Lag is how far a subscription is behind; a number below 0 is not known.

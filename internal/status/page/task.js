@@ -104,7 +104,8 @@ function drawTask() {
     fact("behind", t.lag && t.lag.messages >= 0 ? plural(t.lag.messages, "message") + (t.lag.messages && t.lag.seconds >= 0 ? ", the oldest " + t.lag.seconds + " s old" : "") : ""),
     fact("restarts", t.restarts), fact("next run", t.nextRunAt && moment(t.nextRunAt)), fact("pinned to", t.pinnedTo),
     fact("kind", t.kind), fact("group", el("a", { href: href({ group: t.group }) }, t.group)),
-    fact("labels", Object.entries(t.labels).map(([k, v]) => k + "=" + v).join(", "))].flat());
+    fact("labels", Object.entries(t.labels).map(([k, v]) => k + "=" + v).join(", ")),
+    ...Object.entries(t.declared || {}).map(([k, v]) => fact(k, v))].flat());
   const verbs = verbsOf(t);
   fill(facts.children[1], [verbs, who], () => [buttons("tasks", t.key, verbs), whereToChange(t, verbs.filter((v) => !may(v)))].filter(Boolean));
   const list = fresh ? about.runs : [];
