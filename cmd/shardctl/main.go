@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/cli"
+	"github.com/shardctl/shardctl/internal/verbs"
 )
 
 func main() {
@@ -89,15 +90,16 @@ func checkShells(root *cobra.Command) {
 
 // arrange puts the commands of the help under titles.
 func arrange(root *cobra.Command) {
+	var changes strings.Builder
+	for _, verb := range verbs.All() {
+		changes.WriteString(string(verb.Name) + " ")
+	}
 	for _, part := range []struct{ title, commands string }{
 		{"Run", "run dev lock"},
 		{"Check a configuration", "validate plan"},
 		{"Look after the store", "store"},
 		{"Look", "status get describe logs slot wait"},
-		{
-			"Change a running cluster",
-			"drain undrain cordon uncordon pause resume restart rerun trigger pin unpin move rebalance",
-		},
+		{"Change a running cluster", changes.String()},
 	} {
 		root.AddGroup(&cobra.Group{ID: part.title, Title: part.title + ":"})
 		for name := range strings.FieldsSeq(part.commands) {

@@ -11,12 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/guard"
+	"github.com/shardctl/shardctl/internal/verbs"
 )
 
 // lasting says of each command, by its name without the program's, what happens once nobody reads its output any more.
 // A command that lasts goes on: it holds keys or a lock, or changes something, and its exit status has to say how that
 // ended. A filter (false) ends by SIGPIPE, quietly, as programs in a pipeline do.
-var lasting = map[string]bool{
+var lasting = withVerbs(map[string]bool{
 	"run":  true,
 	"dev":  true,
 	"lock": true,
@@ -24,20 +25,6 @@ var lasting = map[string]bool{
 	"store copy":    true,
 	"store init":    true,
 	"store readmit": true,
-
-	"cordon":    true,
-	"drain":     true,
-	"move":      true,
-	"pause":     true,
-	"pin":       true,
-	"rebalance": true,
-	"rerun":     true,
-	"restart":   true,
-	"resume":    true,
-	"trigger":   true,
-	"uncordon":  true,
-	"undrain":   true,
-	"unpin":     true,
 
 	"":                      false, // help
 	"help":                  false,
@@ -59,6 +46,14 @@ var lasting = map[string]bool{
 	"version":               false,
 	"wait":                  false,
 	"whoami":                false,
+})
+
+// withVerbs adds the commands that change something to those that last.
+func withVerbs(lasting map[string]bool) map[string]bool {
+	for _, verb := range verbs.All() {
+		lasting[string(verb.Name)] = true
+	}
+	return lasting
 }
 
 // commandName is how [lasting] names a command.

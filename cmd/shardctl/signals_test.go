@@ -13,6 +13,9 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/verbs"
 )
 
 // eachCommand calls f for every command that can be run.
@@ -55,10 +58,18 @@ func TestCommandsWithoutReaders(t *testing.T) {
 		"store init": "sqlite:" + none, "store readmit": "sqlite:" + none + " 2",
 	}
 	arguments := map[string]string{
-		"run": "--config " + none, "lock": "k --config " + none + " -- true", "dev": "--replicas 0", "move": "g/a b",
-		"pin": "g/a b", "cordon": "b", "drain": "b", "uncordon": "b", "undrain": "b", "describe": "task g/a",
+		"run": "--config " + none, "lock": "k --config " + none + " -- true", "dev": "--replicas 0", "describe": "task g/a",
 		"get": "tasks", "logs": "g/a", "slot": "g k", "plan": none, "validate": none, "wait": "--for running g/a --timeout 1ms",
-		"pause": "g/a", "resume": "g/a", "restart": "g/a", "rerun": "g/a", "trigger": "g/a", "unpin": "g/a",
+	}
+	for _, verb := range verbs.All() {
+		switch {
+		case verb.Target != verbs.NoTarget:
+			arguments[string(verb.Name)] = "g/a b"
+		case verb.About(record.ScopeTask):
+			arguments[string(verb.Name)] = "g/a"
+		case verb.About(record.ScopeInstance):
+			arguments[string(verb.Name)] = "b"
+		}
 	}
 	for name, lasts := range lasting {
 		args := strings.Fields(name + " " + arguments[name] + ofStore[name])

@@ -171,14 +171,7 @@ func (g *Guard) identify(r *http.Request, open bool, takes status.Changes) (acce
 
 // verbsOf are the changes that a role may ask for.
 func verbsOf(has verbs.Role) []api.Verb {
-	var may []api.Verb
-	for _, route := range verbs.Routes() {
-		if has >= route.Role {
-			may = append(may, route.Verb)
-		}
-	}
-	slices.Sort(may)
-	return slices.Compact(may)
+	return slices.Sorted(slices.Values(verbs.Names(func(v verbs.Verb) bool { return has >= v.Role })))
 }
 
 // Output has next show what tasks wrote only to those who may see it, and say who asks. Where there are tokens, that

@@ -111,7 +111,7 @@ func (c Config) change(route verbs.Route, names names) web.Handler {
 			return refusedField(err)
 		}
 		request := operate.Request{
-			Verb: route.Verb, Scope: route.Scope, Names: about, To: b.Instance, Strict: b.Strict, For: lasts, By: who,
+			Verb: route.Name, Scope: route.Scope, Names: about, To: b.Instance, Strict: b.Strict, For: lasts, By: who,
 			Reason: b.Reason, ID: b.ID,
 		}
 		if err := request.Validate(); err != nil {
@@ -160,7 +160,7 @@ func (c Config) answer(
 		return refusedChange(result.Refused[0])
 	}
 	code := http.StatusOK
-	if request.Verb == api.Drain && !b.DryRun {
+	if verb, _ := verbs.Find(request.Verb); verb.Later && !b.DryRun {
 		code = http.StatusAccepted
 	}
 	var body any = result

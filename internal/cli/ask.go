@@ -27,9 +27,9 @@ type asking struct {
 // do asks for the change and says what became of it.
 func (c *change) do(cmd *cobra.Command, a asking) error {
 	r := &a.request
-	r.Verb, r.For, r.Reason, r.By, r.ID = c.verb, c.lasts, c.reason, osUser(), uuid.NewString()
+	r.Verb, r.For, r.Reason, r.By, r.ID = c.verb.Name, c.lasts, c.reason, osUser(), uuid.NewString()
 	if err := r.Validate(); err != nil {
-		return usage("%s: %w", c.verb, err)
+		return usage("%s: %w", c.verb.Name, err)
 	}
 	ask := c.askReplica
 	if c.globals.isOffline() {
@@ -78,14 +78,14 @@ func (c *change) askReplica(cmd *cobra.Command, a asking) (api.ChangeResult, err
 	var result *api.ChangeResult
 	switch a.request.Scope {
 	case record.ScopeInstance:
-		result, err = replica.Instances().Change(ctx, c.verb, name, body)
+		result, err = replica.Instances().Change(ctx, c.verb.Name, name, body)
 		err = suggest(ctx, replica, instances().names, name, err)
 	case record.ScopeGroup:
-		result, err = replica.Groups().Change(ctx, c.verb, name, body)
+		result, err = replica.Groups().Change(ctx, c.verb.Name, name, body)
 		err = suggest(ctx, replica, groups().names, name, err)
 	default:
 		tasks := client.Selection{Tasks: a.which.Patterns, Selector: c.selector}
-		result, err = replica.Tasks().Change(ctx, c.verb, tasks, body)
+		result, err = replica.Tasks().Change(ctx, c.verb.Name, tasks, body)
 	}
 	var some *client.RefusedError // each of them is reported
 	if err != nil && !errors.As(err, &some) {
@@ -101,7 +101,7 @@ func (c *change) report(cmd *cobra.Command, request operate.Request, result api.
 	if c.lasts > 0 {
 		note = " for " + c.lasts.String()
 	}
-	past := c.past + note
+	past := c.verb.Help.Past + note
 	if note = ""; c.dryRun {
 		note = " (dry run)"
 	}

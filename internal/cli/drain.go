@@ -12,31 +12,17 @@ import (
 	"github.com/shardctl/shardctl/pkg/client"
 )
 
-func drainCommand(g *Globals) *cobra.Command {
-	c := &change{verb: api.Drain, past: "draining", globals: g}
-	cmd := c.command(help{
-		use:   "drain INSTANCE",
-		short: "Have an instance hand over all its tasks, and take none until undrain",
-		long: `Have an instance hand over all its tasks, each as soon as it has stopped, and take none until ` +
-			`undrain, also after a
-restart. The command waits until the instance owns nothing; --wait=false only asks. With --config it looks into the
-store, and ends when no replica is up that could take tasks over. A drain of an instance that is not seen for 24 hours
-is forgotten.
-
-Exit code 0: it owns nothing; 1: it could not be asked for, or it still owns tasks and stays drained.`,
-		example: `  shardctl drain web-1 --reason "a new kernel" --timeout 5m
-  shardctl drain web-1 --dry-run
-  shardctl drain web-1 --config shardctl.yaml`,
-	}, oneInstance, func(cmd *cobra.Command, args []string) error {
+// emptyingCommand is a command about one instance that waits until the instance owns nothing.
+func (c *change) emptyingCommand() *cobra.Command {
+	cmd := c.instanceCommand(func(cmd *cobra.Command, instance string) error {
 		if c.timeout < 0 {
 			return usage("--timeout %s: want 0 or more", c.timeout)
 		}
-		if err := c.ofInstance(cmd, args[0]); err != nil || !c.wait || c.dryRun {
+		if err := c.ofInstance(cmd, instance); err != nil || !c.wait || c.dryRun {
 			return err
 		}
-		return c.awaitEmpty(cmd, args[0])
+		return c.awaitEmpty(cmd, instance)
 	})
-	cmd.ValidArgsFunction = g.complete(instances().names)
 	cmd.Flags().BoolVar(&c.wait, "wait", true, "wait until it owns nothing")
 	DurationFlag(cmd.Flags(), &c.timeout, "timeout", 0, "how long to wait at most; 0: no limit")
 	return cmd

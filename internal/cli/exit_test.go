@@ -9,14 +9,16 @@ import (
 	"unicode"
 
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // Each command ends with 0 when it is done, with 1 when it failed or the answer is no, and with 2 when the command line
 // is wrong. A health check of a container knows 0 and 1 only.
-var exitCodes = map[int][]string{
+var exitCodes = withVerbs(map[int][]string{
 	0: {
 		"status", "get tasks", "get instances -l pool=gpu", "describe task topics/topic-001", "logs topics/topic-001",
 		"wait --for=running topics/topic-001", "healthcheck", "drain c", "drain b --dry-run", "undrain b", "cordon a",
@@ -39,6 +41,30 @@ var exitCodes = map[int][]string{
 		"move topics/topic-001",
 		"rebalance topics", "whoami me", "slot tenants",
 	},
+})
+
+// withVerbs adds a line of each code for every verb.
+func withVerbs(lines map[int][]string) map[int][]string {
+	for _, v := range verbs.All() {
+		name, to := string(v.Name), ""
+		if v.Target != verbs.NoTarget {
+			to = " b"
+		}
+		done, none, wrong := " topics/topic-001"+to, " topics/none"+to, ""
+		switch {
+		case v.About(record.ScopeTask):
+		case v.About(record.ScopeGroup):
+			done, none, wrong = " -g topics", " -g none", " topics"
+		case v.Later:
+			done, none = " a --wait=false", " none"
+		default:
+			done, none = " a", " none"
+		}
+		lines[0] = append(lines[0], name+done)
+		lines[CodeNo] = append(lines[CodeNo], name+none)
+		lines[CodeUsage] = append(lines[CodeUsage], name+wrong)
+	}
+	return lines
 }
 
 func TestExitCodes(t *testing.T) {

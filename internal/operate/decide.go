@@ -82,13 +82,13 @@ func (d *decider) decide(name string) {
 	o = d.complete(o)
 	before, stands := d.standing[o.ID()]
 	switch {
-	case takesBack(d.request.Verb) && stands:
+	case d.request.takesBack() && stands:
 		d.Delete = append(d.Delete, before)
 		if d.request.Verb == api.Resume {
 			o.Kind = record.OverrideResume
 			d.Put = append(d.Put, o)
 		}
-	case takesBack(d.request.Verb), stands && d.sameEffect(before, o), d.isThere(o) && !pending(before, o),
+	case d.request.takesBack(), stands && d.sameEffect(before, o), d.isThere(o) && !pending(before, o),
 		stands && o.Request != "" && before.Request == o.Request:
 		d.Unchanged = append(d.Unchanged, name)
 	default:
@@ -128,7 +128,7 @@ func (d *decider) complete(o record.Override) record.Override {
 }
 
 func (d *decider) refuse(name string) *api.Refusal {
-	if _, stands := d.standing[d.request.override(name).ID()]; stands && takesBack(d.request.Verb) {
+	if _, stands := d.standing[d.request.override(name).ID()]; stands && d.request.takesBack() {
 		return nil // also of what is declared no more, or it could never be taken back
 	}
 	switch d.request.Scope {

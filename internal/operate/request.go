@@ -25,11 +25,12 @@ type Request struct {
 	Scope record.Scope
 	Names []string
 
-	To     string // move: an instance; pin: an instance, a pattern as in path.Match, or zone=Z
-	Strict bool   // pin: a task stays unassigned rather than go elsewhere
+	// To is the target of a verb that has one: an instance, or for pins also a pattern as in path.Match, or zone=Z.
+	To     string
+	Strict bool // of a pin: a task stays unassigned rather than go elsewhere
 
-	// For is how long it stands, at least [MinFor] and at most [MaxFor]; 0: until it is taken back. It goes with pause,
-	// pin, drain and cordon.
+	// For is how long it stands, at least [MinFor] and at most [MaxFor]; 0: until it is taken back. It goes with verbs
+	// that last.
 	For time.Duration
 
 	By     string // name of a token, or of a user of the operating system
@@ -71,10 +72,11 @@ func (r Request) Validate() error {
 			return r.invalid(field, "%w", err)
 		}
 	}
-	if err := r.validateFor(); err != nil {
+	verb, _ := verbs.Find(r.Verb)
+	if err := r.validateFor(verb); err != nil {
 		return err
 	}
-	return r.validateTo()
+	return r.validateTo(verb)
 }
 
 // ParseFor reads how long an override is to stand, such as 1h30m; empty is 0.
@@ -91,12 +93,14 @@ func ParseFor(text string) (time.Duration, error) {
 	return d, nil
 }
 
-func (r Request) validateFor() error {
+func (r Request) validateFor(verb verbs.Verb) error {
 	switch {
 	case r.For == 0:
 		return nil
-	case !slices.Contains([]api.Verb{api.Pause, api.Pin, api.Drain, api.Cordon}, r.Verb):
-		return r.invalid("for", "%s: %s takes none; pause, pin, drain and cordon do", r.For, r.Verb)
+	case !verb.Lasts():
+		lasting := verbs.Names(verbs.Verb.Lasts)
+		last := len(lasting) - 1
+		return r.invalid("for", "%s: %s takes none; %s and %s do", r.For, r.Verb, join(lasting[:last]), lasting[last])
 	case r.For < MinFor || r.For > MaxFor:
 		return r.invalid("for", "%s: want %s to %s", r.For, MinFor, MaxFor)
 	default:
@@ -104,25 +108,25 @@ func (r Request) validateFor() error {
 	}
 }
 
-func (r Request) validateTo() error {
-	switch r.Verb {
-	case api.Pin:
+func (r Request) validateTo(verb verbs.Verb) error {
+	switch verb.Target {
+	case verbs.ToPlace:
 		if r.To == "" {
 			return r.invalid("instance", "want an instance, a pattern, or zone=ZONE")
 		}
 		if _, err := path.Match(r.To, ""); err != nil {
 			return r.invalid("instance", "%q: %w; want an instance, a pattern such as web-*, or zone=ZONE", r.To, err)
 		}
-	case api.Move:
+	case verbs.ToInstance:
 		if r.To == "" {
-			return r.invalid("instance", "want the instance to move it to")
+			return r.invalid("instance", "want the instance to %s it to", r.Verb)
 		}
-	default:
+	case verbs.NoTarget:
 		if r.To != "" {
 			return r.invalid("instance", "%q: %s takes none", r.To, r.Verb)
 		}
 	}
-	if r.Strict && r.Verb != api.Pin {
+	if r.Strict && verb.Target != verbs.ToPlace {
 		return r.invalid("strict", "only pin takes it")
 	}
 	return nil
@@ -145,23 +149,17 @@ func (r Request) invalid(field, format string, args ...any) error {
 
 // override is the document that the verb is about.
 func (r Request) override(name string) record.Override {
-	kinds := map[api.Verb]record.OverrideKind{
-		api.Drain: record.OverrideDrain, api.Undrain: record.OverrideDrain,
-		api.Cordon: record.OverrideCordon, api.Uncordon: record.OverrideCordon,
-		api.Pause: record.OverridePause, api.Resume: record.OverridePause,
-		api.Pin: record.OverridePin, api.Unpin: record.OverridePin,
-		api.Restart: record.OverrideRestart, api.Rerun: record.OverrideRerun, api.Trigger: record.OverrideTrigger,
-		api.Move: record.OverrideMove, api.Rebalance: record.OverrideRebalance,
-	}
+	verb, _ := verbs.Find(r.Verb)
 	return record.Override{
-		Kind: kinds[r.Verb], Scope: r.Scope, Name: name, Request: r.ID, To: r.To, Strict: r.Strict, By: r.By,
+		Kind: verb.Kind, Scope: r.Scope, Name: name, Request: r.ID, To: r.To, Strict: r.Strict, By: r.By,
 		Reason: r.Reason,
 	}
 }
 
-// takesBack says whether a verb ends what another began.
-func takesBack(v api.Verb) bool {
-	return slices.Contains([]api.Verb{api.Undrain, api.Uncordon, api.Resume, api.Unpin}, v)
+// takesBack reports whether the request ends what another verb began.
+func (r Request) takesBack() bool {
+	verb, _ := verbs.Find(r.Verb)
+	return verb.TakesBack()
 }
 
 func join(verbs []api.Verb) string {

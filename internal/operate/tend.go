@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -32,7 +33,8 @@ type Tending struct {
 func (t Tending) Empty() bool { return len(t.Seen)+len(t.Forget)+len(t.Expire)+len(t.Ahead) == 0 }
 
 // Tend says what is to be done about overrides at a time of the store's clock, Unix ms. live are the instances that
-// take part. Drains, cordons and pins that are preferences are forgotten; pauses and strict pins never.
+// take part. What lasts and names instances is forgotten, such as drains, cordons and pins that are preferences; pauses
+// and strict pins never are.
 func Tend(overrides []record.Override, live []elect.Member, now int64) Tending {
 	var t Tending
 	for _, o := range overrides {
@@ -55,15 +57,15 @@ func Tend(overrides []record.Override, live []elect.Member, now int64) Tending {
 	return t
 }
 
-// forgettable says whether an override ends when its instance is not seen for long.
+// forgettable reports whether an override ends when the instances that it names are not seen for long.
 func forgettable(o record.Override) bool {
-	return o.Kind == record.OverrideDrain || o.Kind == record.OverrideCordon || o.Kind == record.OverridePin &&
-		!o.Strict
+	verb, _ := verbs.Leaving(o.Kind)
+	return verb.Lasts() && verb.NamesInstances() && (verb.Target != verbs.ToPlace || !o.Strict)
 }
 
-// names says whether an override names an instance.
+// names reports whether an override names an instance.
 func names(o record.Override, m elect.Member) bool {
-	if o.Kind == record.OverridePin {
+	if verb, _ := verbs.Leaving(o.Kind); verb.Target == verbs.ToPlace {
 		return balancer.PinnedTo(o.To, m.Instance, m.Zone)
 	}
 	return o.Scope == record.ScopeInstance && o.Name == m.Instance

@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -130,7 +131,7 @@ func (w *Writer) writeOnce(ctx context.Context, changes []change) (written, agai
 		if o.Kind == record.OverrideTrigger { // larger than that of the one before, and than the last that was fired
 			o.Token = max(found.Wall, tokens[c.ID()]+1, o.Token+1)
 		}
-		if o.Kind == record.OverrideDrain || o.Kind == record.OverrideCordon || o.Kind == record.OverridePin {
+		if verb, _ := verbs.Leaving(o.Kind); verb.Lasts() && verb.NamesInstances() {
 			o.Seen = found.Wall
 		}
 		if o.Until = 0; c.lasts > 0 {

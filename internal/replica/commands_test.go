@@ -74,11 +74,17 @@ type command struct {
 	dry    bool
 }
 
+// overrideOf has the verbs that are tried, and the kinds of their overrides.
 var overrideOf = map[api.Verb]record.OverrideKind{
 	api.Pause: record.OverridePause, api.Resume: record.OverridePause, api.Pin: record.OverridePin,
 	api.Unpin: record.OverridePin, api.Drain: record.OverrideDrain, api.Undrain: record.OverrideDrain,
 	api.Cordon: record.OverrideCordon, api.Uncordon: record.OverrideCordon, api.Restart: record.OverrideRestart,
 	api.Rerun: record.OverrideRerun, api.Trigger: record.OverrideTrigger, api.Move: record.OverrideMove,
+}
+
+// tried are those of the verbs that may be about such objects.
+func tried(scope record.Scope) []api.Verb {
+	return verbs.Names(func(v verbs.Verb) bool { return v.About(scope) && overrideOf[v.Name] != "" })
 }
 
 func drawCommand(t *rapid.T) command {
@@ -89,10 +95,10 @@ func drawCommand(t *rapid.T) command {
 	case record.ScopeGroup:
 		c.verb, c.names = rapid.SampledFrom([]api.Verb{api.Pause, api.Resume}).Draw(t, "verb"), []string{"g"}
 	case record.ScopeInstance:
-		c.verb = rapid.SampledFrom(verbs.Of(record.ScopeInstance)).Draw(t, "verb")
+		c.verb = rapid.SampledFrom(tried(record.ScopeInstance)).Draw(t, "verb")
 		c.names = []string{rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "instance")}
 	default:
-		c.verb = rapid.SampledFrom(verbs.Of(record.ScopeTask)).Draw(t, "verb")
+		c.verb = rapid.SampledFrom(tried(record.ScopeTask)).Draw(t, "verb")
 		c.names = slices.Sorted(slices.Values(rapid.SliceOfNDistinct(
 			rapid.SampledFrom([]string{"g/t1", "g/t2", "g/tick"}), 1, 2, rapid.ID[string],
 		).Draw(t, "tasks")))

@@ -5,22 +5,21 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
-	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/internal/verbs"
 )
 
 // bodyOf names the schema of a body: which fields of it a request takes depends on the verb.
-func bodyOf(verb api.Verb, many bool) string {
+func bodyOf(r verbs.Route) string {
 	name := "Change"
-	switch verb {
-	case api.Pin:
+	switch {
+	case r.Target == verbs.ToPlace:
 		name = "PinChange"
-	case api.Move:
+	case r.Target == verbs.ToInstance:
 		name = "MoveChange"
-	case api.Pause, api.Drain, api.Cordon:
+	case r.Lasts():
 		name = "StandingChange"
-	default:
 	}
-	if many {
+	if r.Many {
 		return "Selected" + name
 	}
 	return name

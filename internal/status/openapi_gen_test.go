@@ -208,7 +208,7 @@ func changed(s *schemas, r verbs.Route) object {
 	case r.Many:
 		kind = "Tasks"
 		answers = object{{"200", answer("What became of it.", result)}}
-	case r.Verb == api.Drain:
+	case r.Later:
 		answers = object{
 			{"200", answer("Of a dry run: what would move.", result)},
 			{"202", answer("The object as it is now; the drain goes on.", ref("schemas", kind))},
@@ -235,11 +235,11 @@ func changed(s *schemas, r verbs.Route) object {
 			answers = append(answers, field{of.code, ref("responses", of.name)})
 		}
 	}
-	operation := object{{"operationId", string(r.Verb) + kind}, {"summary", r.Summary}}
+	operation := object{{"operationId", string(r.Name) + kind}, {"summary", r.Summary}}
 	return append(operation.with("parameters", pathParameters(r.Path)),
 		field{"requestBody", object{
 			{"required", true},
-			{"content", object{{mediaJSON, object{{"schema", ref("schemas", bodyOf(r.Verb, r.Many))}}}}},
+			{"content", object{{mediaJSON, object{{"schema", ref("schemas", bodyOf(r))}}}}},
 		}},
 		field{"responses", answers},
 		field{"security", optional},

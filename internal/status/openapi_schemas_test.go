@@ -48,11 +48,7 @@ func enums(name string) []string {
 			record.RunSkipped,
 		})
 	case "Override.Kind":
-		return names([]record.OverrideKind{
-			record.OverrideDrain, record.OverrideCordon, record.OverridePause, record.OverridePin,
-			record.OverrideRestart, record.OverrideRerun, record.OverrideMove, record.OverrideTrigger,
-			record.OverrideRebalance,
-		})
+		return names(everyKind())
 	case "Override.Scope":
 		return names([]record.Scope{record.ScopeTask, record.ScopeGroup, record.ScopeInstance})
 	default:
@@ -62,12 +58,17 @@ func enums(name string) []string {
 
 // everyVerb is those of all changes, in alphabetical order.
 func everyVerb() []string {
-	var all []api.Verb
-	for _, route := range verbs.Routes() {
-		all = append(all, route.Verb)
+	return names(slices.Sorted(slices.Values(verbs.Names(func(verbs.Verb) bool { return true }))))
+}
+
+// everyKind is those of the overrides of all verbs.
+func everyKind() (kinds []record.OverrideKind) {
+	for _, v := range verbs.All() {
+		if !slices.Contains(kinds, v.Kind) {
+			kinds = append(kinds, v.Kind)
+		}
 	}
-	slices.Sort(all)
-	return names(slices.Compact(all))
+	return kinds
 }
 
 // of is what stands for a type: its schema, or the name of one.

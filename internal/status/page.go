@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"encoding/json"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -13,7 +14,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -40,6 +43,7 @@ var readPage = sync.OnceValue(func() pageTexts {
 		"base.js", "model.js", "stream.js", "glance.js", "overview.js", "instances.js", "table.js", "timeline.js",
 		"locks.js", "task.js", "change.js", "main.js",
 	)
+	script = strings.Replace(script, "{{verbs}}", verbsOfPage(), 1)
 	return pageTexts{
 		style: style,
 		html:  strings.NewReplacer("{{style}}", style, "{{script}}", script).Replace(pageFile("page.html")),
@@ -48,6 +52,42 @@ var readPage = sync.OnceValue(func() pageTexts {
 		plainPolicy: policyBase + "form-action 'self'; style-src " + hashOf(style),
 	}
 })
+
+// verbsOfPage describes the changes that the page offers, in the order of their buttons, as JSON for its script.
+func verbsOfPage() string {
+	type verb struct {
+		Name          api.Verb            `json:"name"`
+		Kind          record.OverrideKind `json:"kind"`
+		Scopes        []record.Scope      `json:"scopes"`
+		Role          string              `json:"role"`
+		Effect        string              `json:"effect"`
+		EffectOnGroup string              `json:"effectOnGroup,omitempty"`
+		Strong        bool                `json:"strong,omitempty"`
+		Target        bool                `json:"target,omitempty"` // it is told an instance
+		Place         bool                `json:"place,omitempty"`  // or a pattern or a zone, strictly or not
+		Only          []string            `json:"only,omitempty"`
+		Never         []string            `json:"never,omitempty"`
+		Ticks         bool                `json:"ticks,omitempty"`
+		// Stands is whether an override of the kind has to stand, or must not; absent: either.
+		Stands *bool `json:"stands,omitempty"`
+	}
+	rows := verbs.All()
+	slices.SortFunc(rows, func(a, b verbs.Verb) int { return a.Page.Button - b.Page.Button })
+	var list []verb
+	for _, v := range rows {
+		row := verb{
+			Name: v.Name, Kind: v.Kind, Scopes: v.Scopes, Role: v.Role.String(), Effect: v.Page.Effect,
+			EffectOnGroup: v.Page.EffectOnGroup, Strong: v.Page.Strong, Target: v.Target != verbs.NoTarget,
+			Place: v.Target == verbs.ToPlace, Only: v.Page.Only, Never: v.Page.Never, Ticks: v.Page.Ticks,
+		}
+		if takesBack := v.TakesBack(); takesBack || v.Lasts() && !row.Target {
+			row.Stands = &takesBack
+		}
+		list = append(list, row)
+	}
+	text, _ := json.Marshal(list) // of plain data
+	return string(text)
+}
 
 // pageFile is the text of some files of the page, one after the other.
 func pageFile(names ...string) string {

@@ -12,7 +12,7 @@ type Role int
 const (
 	None    Role = iota
 	Read         // sees everything, output included
-	Operate      // restarts, reruns, triggers, pauses and resumes
+	Operate      // changes how tasks run
 	Admin        // everything
 )
 

@@ -28,8 +28,8 @@ func newOverrideIndex(view *cluster.View) overrideIndex {
 	newestFirst := slices.Clone(view.Overrides)
 	slices.SortStableFunc(newestFirst, func(a, b record.Override) int { return int(min(max(b.At-a.At, -1), 1)) })
 	for _, o := range newestFirst {
-		rebalance := o.Scope == record.ScopeGroup && o.Kind != record.OverridePause // it has no end to be shown
-		if rebalance || o.Scope == record.ScopeTask && o.Over(view.Lock(record.Key(o.Name))) {
+		endless := o.Scope == record.ScopeGroup && o.Kind.Once() // it has no end to be shown, as a rebalance
+		if endless || o.Scope == record.ScopeTask && o.Over(view.Lock(record.Key(o.Name))) {
 			continue
 		}
 		shown := shownOverride(o)

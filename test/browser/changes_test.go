@@ -87,7 +87,7 @@ func (p *tab) offeredByRole(page string) {
 		p.t.Errorf("to a token that reads it offers %v", got)
 	}
 	p.give(operateToken)
-	p.wait(`document.querySelector("#who").innerText.startsWith("claire may restart, ")`)
+	p.wait(`document.querySelector("#who").innerText.startsWith("claire may trigger, ")`)
 	p.wait(`document.querySelector("button[data-verb=pause]")`)
 	if got, want := p.verbsOn(), []string{"groups pause"}; !slices.Equal(got, want) {
 		p.t.Errorf("to a token that operates it offers %v, want %v", got, want)

@@ -1,7 +1,6 @@
 // Changes: each is shown with what it would move, and asked for with a reason, before it is sent.
 const TAKES = document.documentElement.dataset.changes;
 const UNKNOWN = { name: "", role: "none", verbs: [] };
-const ROLES = { read: "may read, and change nothing", operate: "may restart, rerun, trigger, pause and resume", admin: "may change everything" };
 let who = UNKNOWN; // as whom the page asks, and which changes are taken from it: only those are offered
 function may(verb) { return who.verbs.includes(verb); }
 
@@ -16,15 +15,18 @@ async function askWho() {
   drawToken(); draw();
 }
 
-const EFFECTS = {
-  drain: "It releases all its tasks in order, and gets none until undrain.", undrain: "It may own tasks again.",
-  cordon: "It gets no new tasks, and keeps what it has.", uncordon: "It may get new tasks again.",
-  pause: "It stops, and runs nowhere until resume.", resume: "It may run again.",
-  restart: "The run is ended and begins again, on the same instance.", rerun: "Its outcome is forgotten, and it runs once more.",
-  trigger: "One tick more, now.", pin: "It is kept on an instance, as a preference or strictly.", unpin: "It may be on any instance again.",
-  move: "One hand-over now. The balancer may move it again later.", rebalance: "The group is spread again, without waiting for rebalance.settle.",
-};
-const STRONG = new Set(["drain", "pause", "restart", "move", "pin"]);
+// VERBS are the changes that there are, in the order of their buttons. The program writes them.
+const VERBS = {{verbs}};
+function verb(name) { return VERBS.find((v) => v.name === name); }
+const SCOPES = { tasks: "task", groups: "group", instances: "instance" };
+const ROLES = { read: "may read, and change nothing", operate: "may " + VERBS.filter((v) => v.role === "operate").map((v) => v.name).join(", ").replace(/, (\w+)$/, " and $1"),
+  admin: "may change everything" };
+// offered names the changes that make sense for an object as it is; what the replica would refuse is left out.
+function offered(what, x) {
+  const scope = SCOPES[what], stands = (kind) => x.overrides.some((o) => o.kind === kind && o.scope === scope);
+  return VERBS.filter((v) => v.scopes.includes(scope) && (!v.only || v.only.includes(x.state)) && !(v.never || []).includes(x.state) &&
+    (!v.ticks || ticks(x)) && (v.stands === undefined || v.stands === stands(v.kind))).map((v) => v.name);
+}
 
 // buttons are those for changes of one object that the role allows; none where it allows none.
 function buttons(what, name, verbs) {
@@ -39,19 +41,20 @@ function pathOf(what, name, verb) {
 }
 function freshID() { return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join(""); }
 
-function openAsk(what, name, verb) {
-  asking = { what, name, verb, id: freshID(), asked: 0 };
-  put(byId("ask-title"), verb + " " + name + "?");
-  put(byId("ask-text"), what === "groups" && verb === "pause" ? "Its tasks stop, and run nowhere until resume; those declared later as well." : EFFECTS[verb]);
-  put(byId("ask-yes"), verb);
-  byId("ask-to").hidden = verb !== "pin" && verb !== "move";
-  byId("ask-only").hidden = verb !== "pin";
-  byId("ask-instance").required = verb === "pin" || verb === "move";
-  byId("ask-instance").placeholder = verb === "pin" ? "an instance, a pattern, or zone=ZONE" : "an instance";
+function openAsk(what, name, asked) {
+  const v = verb(asked);
+  asking = { what, name, verb: asked, id: freshID(), asked: 0 };
+  put(byId("ask-title"), asked + " " + name + "?");
+  put(byId("ask-text"), what === "groups" && v.effectOnGroup || v.effect);
+  put(byId("ask-yes"), asked);
+  byId("ask-to").hidden = !v.target;
+  byId("ask-only").hidden = !v.place;
+  byId("ask-instance").required = Boolean(v.target);
+  byId("ask-instance").placeholder = v.place ? "an instance, a pattern, or zone=ZONE" : "an instance";
   for (const id of ["ask-instance", "ask-reason"]) byId(id).value = "";
   byId("ask-strict").checked = false;
   byId("ask-names").replaceChildren(...instances.filter((i) => i.state === "live").map((i) => el("option", { value: i.name })));
-  byId("ask-yes").classList.toggle("strong", STRONG.has(verb));
+  byId("ask-yes").classList.toggle("strong", Boolean(v.strong));
   byId("ask-yes").disabled = false;
   put(byId("ask-error"), ""); put(byId("ask-preview"), "");
   byId("ask").showModal();
@@ -63,7 +66,7 @@ function bodyOf(dryRun) {
   const body = { reason: byId("ask-reason").value, dryRun };
   if (!dryRun) body.id = asking.id;
   if (!byId("ask-to").hidden) body.instance = byId("ask-instance").value.trim();
-  if (asking.verb === "pin") body.strict = byId("ask-strict").checked;
+  if (!byId("ask-only").hidden) body.strict = byId("ask-strict").checked;
   return body;
 }
 async function send(dryRun) {

@@ -38,7 +38,7 @@ function drawInstances() {
     return card;
   }, (card, i) => {
     const mine = (lists.get(i.name) || []).filter((t) => t.session === i.session);
-    const [drained, cordoned] = ["drain", "cordon"].map((kind) => i.overrides.some((o) => o.kind === kind));
+    const cordoned = i.overrides.some((o) => o.kind === "cordon"), verbs = offered("instances", i);
     card.classList.toggle("trouble", i.state !== "live");
     const state = i.state + (cordoned ? ", cordoned" : "");
     fill(card.firstElementChild, [i.name, state, i.owned, i.caps, most], () => [
@@ -55,7 +55,6 @@ function drawInstances() {
     fill(keys, [mine.slice(0, CHIPS).map((t) => [t.key, t.state]), mine.length], () => [
       ...mine.slice(0, CHIPS).map(chip),
       ...(mine.length > CHIPS ? [el("li", null, el("a", { href: href({ instance: i.name }) }, "all " + mine.length + " tasks of " + i.name))] : [])]);
-    fill(actions, [i.state, drained, cordoned, who.verbs], () => i.state === "dead" ? [] : [
-      buttons("instances", i.name, [drained ? "undrain" : "drain", cordoned ? "uncordon" : "cordon"])].filter(Boolean));
+    fill(actions, [verbs, who.verbs], () => [buttons("instances", i.name, verbs)].filter(Boolean));
   });
 }

@@ -31,7 +31,6 @@ async function showOutput() {
 }
 
 function took(r) { return r.startedAt && r.endedAt ? precise(Date.parse(r.endedAt) - Date.parse(r.startedAt)) : r.startedAt && r.result === "Running" ? ago(r.startedAt) : ""; }
-const RUNS = new Set(["starting", "running", "stopping", "backoff"]);
 const RESULTS = { Succeeded: "✓ ", Failed: "✕ ", TimedOut: "✕ ", Interrupted: "! ", Running: "▶ ", Skipped: "‖ " };
 function runRows(r) {
   const bad = r.result === "Failed" || r.result === "TimedOut";
@@ -43,14 +42,8 @@ function runRows(r) {
   return list;
 }
 
-// verbsOf are the changes that make sense for a task as it is; what the replica would refuse is left out.
-function verbsOf(t) {
-  const standing = (kind) => t.overrides.some((o) => o.kind === kind && o.scope === "task");
-  const ended = t.state === "done" || t.state === "failed", paused = t.state === "paused";
-  const ticks = t.nextRunAt || about.key === t.key && about.runs.some((r) => r.scheduledAt);
-  return [ticks && !paused && "trigger", ended && "rerun", RUNS.has(t.state) && "restart", standing("pause") ? "resume" : !paused && "pause",
-    "pin", (t.pinnedTo || standing("pin")) && "unpin", !ended && !paused && "move"].filter(Boolean);
-}
+// ticks says whether a task is fired by a schedule, as far as that shows.
+function ticks(t) { return t.nextRunAt || about.key === t.key && about.runs.some((r) => r.scheduledAt); }
 // whereToChange says how to ask for changes that this page does not offer.
 function whereToChange(t, verbs) {
   if (!verbs.length) return null;
@@ -106,7 +99,7 @@ function drawTask() {
     fact("kind", t.kind), fact("group", el("a", { href: href({ group: t.group }) }, t.group)),
     fact("labels", Object.entries(t.labels).map(([k, v]) => k + "=" + v).join(", ")),
     ...Object.entries(t.declared || {}).map(([k, v]) => fact(k, v))].flat());
-  const verbs = verbsOf(t);
+  const verbs = offered("tasks", t);
   fill(facts.children[1], [verbs, who], () => [buttons("tasks", t.key, verbs), whereToChange(t, verbs.filter((v) => !may(v)))].filter(Boolean));
   const list = fresh ? about.runs : [];
   runs.hidden = !list.length;
