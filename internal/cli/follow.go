@@ -24,14 +24,6 @@ func (l *lister[T]) follow(ctx context.Context) error {
 	l.printer = newPrinter(clocked(l.resource), l.output.format == formatWide, !l.options.noHeaders)
 	link := &link{globals: l.globals, url: l.client.BaseURL(), note: l.note}
 	seen := false
-	switch l.resource.kind {
-	case "events":
-		l.filter.Task = l.wanted.text() // so that the list it begins with is of this one, too
-	case "tasks":
-		l.wanted.narrow(&l.filter)
-	case "locks":
-		l.filter.Q = l.wanted.text()
-	}
 	return ended(ctx, link.beside(ctx, l.client, func(ctx context.Context) error {
 		return l.resource.of(l.client).Watch(ctx, link.options(l.filter), func(c client.Change[T]) error {
 			again := seen

@@ -256,6 +256,9 @@ func (res resource[T]) get(ctx context.Context, r *request) error {
 		request: r, resource: res, wanted: w,
 		printer: newPrinter(res.columns, r.output.format == formatWide, !r.options.noHeaders),
 	}
+	if w.narrow(&r.filter); res.kind == "events" {
+		r.filter.Names = w.args // with a limit, the newest of all would not do
+	}
 	if r.options.watch {
 		return out.follow(ctx)
 	}

@@ -34,18 +34,22 @@ func TestOnlyWhatIsNamedIsRead(t *testing.T) {
 		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	})
 	for line, want := range map[string]string{
-		"get tasks topics/topic-001":                             "/tasks/topics/topic-001",
-		"get tasks -g topics topic-002 topic-001 topic-001":      "/tasks/topics/topic-001 /tasks/topics/topic-002", //nolint:dupword // named twice
-		"get tasks topics/topic-00[12]":                          "/tasks?group=topics",
-		"get tasks topics/topic-001 topics/*2":                   "/tasks?group=topics",
-		"get tasks */topic-001":                                  "/tasks",
-		"get tasks topics/topic-001 -l team":                     "/tasks?group=topics&q=topics%2Ftopic-001&selector=team",
-		"get locks locks/backup":                                 "/locks?q=locks%2Fbackup",
-		"wait --for=running --timeout=0 topics/topic-001":        "/tasks/topics/topic-001",
-		"wait --for=running --timeout=0 topics/topic-00[12]":     "/tasks?group=topics",
-		"wait --for=running --timeout=0 -g topics topic-001":     "/tasks/topics/topic-001",
-		"wait --for=running --timeout=0 -g jobs":                 "/groups?group=jobs",
-		"get tasks topics/none topics/topic-001 -g jobs -o name": "",
+		"get tasks topics/topic-001":                         "/tasks?name=topics%2Ftopic-001",
+		"get tasks -g jobs nightly n*":                       "/tasks?group=jobs&name=jobs%2Fnightly&name=jobs%2Fn%2A",
+		"get tasks topics/topic-00[12]":                      "/tasks?name=topics%2Ftopic-00%5B12%5D",
+		"get tasks */topic-001":                              "/tasks?name=%2A%2Ftopic-001",
+		"get tasks topics/topic-001 -l team":                 "/tasks?name=topics%2Ftopic-001&selector=team",
+		"get locks locks/backup":                             "/locks?name=locks%2Fbackup",
+		"get instances a":                                    "/instances?name=a",
+		"get groups top*":                                    "/groups?name=top%2A",
+		"get events topics/topic-001":                        "/events?name=topics%2Ftopic-001",
+		"wait --for=running --timeout=0 topics/topic-001":    "/tasks?name=topics%2Ftopic-001",
+		"wait --for=running --timeout=0 topics/topic-00[12]": "/tasks?name=topics%2Ftopic-00%5B12%5D",
+		"wait --for=running --timeout=0 -g topics topic-001": "/tasks?group=topics&name=topics%2Ftopic-001",
+		"wait --for=running --timeout=0 -g jobs":             "/groups?group=jobs",
+		"get tasks topics/none topics/topic-001 -g jobs":     "/tasks?group=jobs&name=topics%2Fnone&name=topics%2Ftopic-001",
+		// More than a replica takes at once are picked from the list.
+		"get tasks" + strings.Repeat(" topics/topic-001", mostNames+1): "/tasks",
 	} {
 		asked = nil
 		got := shardctl(t, globals(), append(strings.Fields(line), "--server", server.URL)...)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
@@ -44,7 +45,7 @@ reported on standard error. Where admin.tokensFile is set, output needs a token.
   shardctl logs topics/topic-007 -f
   shardctl logs topics/topic-007 --previous --timestamps`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 || isPattern(args[0]) {
+			if len(args) != 1 || snapshot.IsPattern(args[0]) {
 				return errors.New("name one task as GROUP/NAME; `shardctl get tasks` lists those there are")
 			}
 			return nil

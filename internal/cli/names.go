@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/nearest"
 	"github.com/shardctl/shardctl/internal/printable"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -54,10 +54,8 @@ type wanted struct {
 }
 
 func wantNames(args []string) (*wanted, error) {
-	for _, arg := range args {
-		if _, err := path.Match(arg, ""); err != nil {
-			return nil, usage("%q is not a pattern: want * ? and [a-z]", arg)
-		}
+	if err := snapshot.Patterns(args).Validate(); err != nil {
+		return nil, usage("%w", err)
 	}
 	return &wanted{args, make([]bool, len(args))}, nil
 }
@@ -72,7 +70,7 @@ func wantTasks(args []string, group string) (*wanted, error) {
 			full[i] = arg
 		case group != "":
 			full[i] = group + "/" + arg
-		case isPattern(arg):
+		case snapshot.IsPattern(arg):
 			full[i] = "*/" + arg
 		default:
 			return nil, usage("task %q: say GROUP/%s, or its group with -g", arg, arg)
@@ -89,37 +87,23 @@ func wantLocks(args []string, group string) (*wanted, error) {
 	}
 	full := slices.Clone(args)
 	for _, arg := range args {
-		if isPattern(arg) && !strings.Contains(arg, "/") {
+		if snapshot.IsPattern(arg) && !strings.Contains(arg, "/") {
 			full = append(full, "*/"+arg)
 		}
 	}
 	return wantNames(full)
 }
 
-func isPattern(arg string) bool { return strings.ContainsAny(arg, `*?[\`) }
+// What a replica takes of names in one request: how many, and how many bytes they may have.
+const (
+	mostNames     = 100
+	mostNameBytes = 4 << 10
+)
 
-// text is what the only name is found by; empty where there are several, or a pattern.
-func (w *wanted) text() string {
-	if w.single() {
-		return w.args[0]
-	}
-	return ""
-}
-
-// narrow has a list of tasks hold few that are not wanted, by what every replica understands.
+// narrow has a replica leave out what is not wanted, as far as it takes so many names.
 func (w *wanted) narrow(f *client.Filter) {
-	f.Q = w.text()
-	if f.Group != "" || len(w.args) == 0 {
-		return
-	}
-	group, _, _ := strings.Cut(w.args[0], "/")
-	for _, arg := range w.args {
-		if !strings.HasPrefix(arg, group+"/") {
-			return
-		}
-	}
-	if !isPattern(group) {
-		f.Group = group
+	if len(w.args) <= mostNames && len(strings.Join(w.args, "")) <= mostNameBytes {
+		f.Names = w.args
 	}
 }
 
@@ -130,7 +114,7 @@ func (w *wanted) match(name string) bool {
 	}
 	matched := false
 	for i, arg := range w.args {
-		if ok, err := path.Match(arg, name); arg == name || err == nil && ok {
+		if (snapshot.Patterns{arg}).Match(name) {
 			w.found[i], matched = true, true
 		}
 	}
@@ -141,7 +125,7 @@ func (w *wanted) match(name string) bool {
 func (w *wanted) missing() []string {
 	var list []string
 	for i, arg := range w.args {
-		if !w.found[i] && !isPattern(arg) {
+		if !w.found[i] && !snapshot.IsPattern(arg) {
 			list = append(list, arg)
 		}
 	}
@@ -149,7 +133,7 @@ func (w *wanted) missing() []string {
 }
 
 // single says whether exactly one thing was named.
-func (w *wanted) single() bool { return len(w.args) == 1 && !isPattern(w.args[0]) }
+func (w *wanted) single() bool { return len(w.args) == 1 && !snapshot.IsPattern(w.args[0]) }
 
 // completionTimeout is how long a press of tab waits at most.
 const completionTimeout = 2 * time.Second

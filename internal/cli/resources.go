@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -24,7 +25,7 @@ type resource[T any] struct {
 	name    func(*T) string
 	wanted  func(args []string, group string) (*wanted, error)
 	of      func(*client.Client) source[T]
-	// list reads those that are wanted, and as few others as can be; nil: the list as it is.
+	// list reads those that are wanted, where that takes more than the list; nil: the list.
 	list func(ctx context.Context, c *client.Client, f client.Filter, w *wanted) ([]T, error)
 	gone func(*T)          // marks one that is no more, for a table that is watched
 	at   func(*T) api.Time // when it happened; nil: the time of a watched row is that of its change
@@ -61,7 +62,6 @@ func tasks() resource[api.Task] {
 		kind: "tasks", columns: taskColumns(), wanted: wantTasks,
 		name: func(t *api.Task) string { return t.Key },
 		of:   func(c *client.Client) source[api.Task] { return c.Tasks() },
-		list: namedTasks,
 		gone: func(t *api.Task) { t.State = "removed" },
 	}
 }
@@ -76,32 +76,6 @@ func instances() resource[api.Instance] {
 	}
 }
 
-// fewNamed is how many tasks are read one by one.
-const fewNamed = 10
-
-// namedTasks are the tasks that are wanted: a few that are named are read, and no list.
-func namedTasks(ctx context.Context, c *client.Client, f client.Filter, w *wanted) ([]api.Task, error) {
-	if len(w.args) == 0 || len(w.args) > fewNamed || f.Selector != "" || slices.ContainsFunc(w.args, isPattern) {
-		w.narrow(&f)
-		return c.Tasks().List(ctx, f)
-	}
-	var found []api.Task
-	for _, key := range slices.Compact(slices.Sorted(slices.Values(w.args))) {
-		group, name, _ := strings.Cut(key, "/")
-		if f.Group != "" && f.Group != group {
-			continue
-		}
-		t, err := c.Tasks().Get(ctx, group, name)
-		switch {
-		case err == nil:
-			found = append(found, *t)
-		case !errors.Is(err, client.ErrNotFound):
-			return nil, err
-		}
-	}
-	return found, nil
-}
-
 // namedInstances are the instances of the list, and those that are hidden in it, as they have left, and are named.
 func namedInstances(ctx context.Context, c *client.Client, f client.Filter, w *wanted) ([]api.Instance, error) {
 	found, err := c.Instances().List(ctx, f)
@@ -109,7 +83,7 @@ func namedInstances(ctx context.Context, c *client.Client, f client.Filter, w *w
 		return found, err
 	}
 	for _, name := range w.args {
-		if isPattern(name) || slices.ContainsFunc(found, func(i api.Instance) bool { return i.Name == name }) {
+		if snapshot.IsPattern(name) || slices.ContainsFunc(found, func(i api.Instance) bool { return i.Name == name }) {
 			continue
 		}
 		i, err := c.Instances().Get(ctx, name)
@@ -137,43 +111,8 @@ func events() resource[api.Event] {
 		kind: "events", columns: eventColumns(), wanted: wantTasks,
 		name: func(e *api.Event) string { return e.Key },
 		of:   func(c *client.Client) source[api.Event] { return c.Events() },
-		list: newestEvents,
 		gone: func(*api.Event) {}, at: func(e *api.Event) api.Time { return e.Time },
 	}
-}
-
-// newestEvents are the newest events of the tasks that are wanted, at most as many as the filter says. A list of all is
-// cut at the newest ones, and those of a task that does little are not among them.
-func newestEvents(ctx context.Context, c *client.Client, f client.Filter, w *wanted) ([]api.Event, error) {
-	if len(w.args) == 0 {
-		return c.Events().List(ctx, f)
-	}
-	most := f.Limit
-	var found []api.Event
-	if slices.ContainsFunc(w.args, isPattern) {
-		// The server knows no patterns. Events are kept for days, and most often enough of the newest ones match.
-		for f.Limit = api.MaxLimit; ; f.Limit *= 8 {
-			all, err := c.Events().List(ctx, f)
-			if err != nil {
-				return nil, err
-			}
-			last := len(all) < f.Limit
-			found = slices.DeleteFunc(all, func(e api.Event) bool { return !w.match(e.Key) })
-			if last || len(found) >= most {
-				break
-			}
-		}
-	} else {
-		for _, f.Task = range slices.Compact(slices.Sorted(slices.Values(w.args))) {
-			events, err := c.Events().List(ctx, f)
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, events...)
-		}
-		slices.SortFunc(found, func(a, b api.Event) int { return strings.Compare(b.ID, a.ID) })
-	}
-	return found[:min(len(found), most)], nil
 }
 
 func locks() resource[api.Lock] {
@@ -181,10 +120,6 @@ func locks() resource[api.Lock] {
 		kind: "locks", columns: lockColumns(), wanted: wantLocks,
 		name: func(l *api.Lock) string { return l.Key },
 		of:   func(c *client.Client) source[api.Lock] { return c.Locks() },
-		list: func(ctx context.Context, c *client.Client, f client.Filter, w *wanted) ([]api.Lock, error) {
-			f.Q = w.text()
-			return c.Locks().List(ctx, f)
-		},
 		gone: free,
 	}
 }

@@ -169,7 +169,9 @@ func (o *waitOptions) lookAtTasks(ctx context.Context, c *client.Client, args []
 	if err != nil {
 		return "", err
 	}
-	tasks, err := namedTasks(ctx, c, client.Filter{Group: o.group}, w)
+	f := client.Filter{Group: o.group}
+	w.narrow(&f)
+	tasks, err := c.Tasks().List(ctx, f)
 	if err != nil {
 		return "", err
 	}

@@ -121,22 +121,53 @@ func splitOutside(text string) []string {
 	return append(parts, text[start:])
 }
 
-// Selection says which tasks are meant. Conditions add up; patterns are alternatives.
-type Selection struct {
-	Group    string   // empty: any
-	Patterns []string // as in path.Match, of names where a group is given, else of GROUP/NAME; none: all
-	Selector Selector
-}
+// Patterns are names, and patterns of names as [path.Match] takes them. Any of them may match; an empty list matches
+// everything.
+type Patterns []string
 
-// Validate says what is wrong with a pattern.
-func (s Selection) Validate() error {
-	for _, pattern := range s.Patterns {
+// Validate returns an error for the first pattern that is malformed.
+func (p Patterns) Validate() error {
+	for _, pattern := range p {
 		if _, err := path.Match(pattern, ""); err != nil {
 			return fmt.Errorf("%q is not a pattern: want * ? and [a-z]", pattern)
 		}
 	}
 	return nil
 }
+
+// Match reports whether a name is one of p, or matches one of them.
+func (p Patterns) Match(name string) bool {
+	return len(p) == 0 || slices.ContainsFunc(p, func(pattern string) bool {
+		ok, err := path.Match(pattern, name)
+		return pattern == name || err == nil && ok
+	})
+}
+
+// Group returns the group of the keys that can match; empty where they may be of several.
+func (p Patterns) Group() string {
+	var only string
+	for _, pattern := range p {
+		group, _, _ := strings.Cut(pattern, "/")
+		if IsPattern(group) || only != "" && group != only {
+			return ""
+		}
+		only = group
+	}
+	return only
+}
+
+// IsPattern reports whether a text may match other names than itself.
+func IsPattern(text string) bool { return strings.ContainsAny(text, `*?[\`) }
+
+// Selection says which tasks are meant. Conditions add up; patterns are alternatives.
+type Selection struct {
+	Group    string   // empty: any
+	Patterns Patterns // of names where a group is given, else of GROUP/NAME
+	Selector Selector
+}
+
+// Validate returns an error for the first pattern that is malformed.
+func (s Selection) Validate() error { return s.Patterns.Validate() }
 
 // Select returns the keys of the declared tasks that are meant, in order, and those that are named in full, declared or
 // not.
@@ -149,7 +180,7 @@ func (s *Cluster) Select(which Selection) []string {
 		}
 	}
 	for _, name := range which.Patterns {
-		if strings.ContainsAny(name, `*?[\`) || len(which.Selector) > 0 {
+		if IsPattern(name) || len(which.Selector) > 0 {
 			continue
 		}
 		if which.Group != "" {
@@ -166,10 +197,5 @@ func (s Selection) match(t *api.Task) bool {
 	if s.Group != "" {
 		text = t.Name
 	}
-	matches := func(pattern string) bool {
-		ok, err := path.Match(pattern, text)
-		return err == nil && ok
-	}
-	return (s.Group == "" || t.Group == s.Group) && s.Selector.Match(t.Labels) &&
-		(len(s.Patterns) == 0 || slices.ContainsFunc(s.Patterns, matches))
+	return (s.Group == "" || t.Group == s.Group) && s.Selector.Match(t.Labels) && s.Patterns.Match(text)
 }

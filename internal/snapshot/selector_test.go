@@ -100,3 +100,31 @@ func ExampleParseSelector() {
 	// true
 	// false
 }
+
+func TestPatterns(t *testing.T) {
+	for _, test := range []struct {
+		patterns Patterns
+		name     string
+		matches  bool
+		group    string
+	}{
+		{nil, "g/a", true, ""},
+		{Patterns{"g/a"}, "g/a", true, "g"},
+		{Patterns{"g/a"}, "g/ab", false, "g"},
+		{Patterns{"g/b", "g/a*"}, "g/ab", true, "g"},
+		{Patterns{"g/*", "h/*"}, "h/a", true, ""},
+		{Patterns{"*/a"}, "g/a", true, ""},
+		{Patterns{"*"}, "g/a", false, ""},
+		{Patterns{"a[0]"}, "a[0]", true, ""}, // a name, too
+	} {
+		if got := test.patterns.Match(test.name); got != test.matches {
+			t.Errorf("%q matches %q: %v", test.patterns, test.name, got)
+		}
+		if got := test.patterns.Group(); got != test.group {
+			t.Errorf("%q: of group %q, want %q", test.patterns, got, test.group)
+		}
+	}
+	if err := (Patterns{"a", "b["}).Validate(); err == nil || !strings.Contains(err.Error(), `"b["`) {
+		t.Errorf("got %v", err)
+	}
+}

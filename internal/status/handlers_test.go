@@ -34,6 +34,7 @@ func TestErrorsAreProblems(t *testing.T) {
 		{"GET", "/api/v1/tasks?limit=5001", 400, api.ReasonInvalid, "from 1 to 5000"},
 		{"GET", "/api/v1/tasks?limit=many", 400, api.ReasonInvalid, "many"},
 		{"GET", "/api/v1/tasks?state=sleeping", 400, api.ReasonInvalid, "unassigned"},
+		{"GET", "/api/v1/tasks?name=a[", 400, api.ReasonInvalid, "not a pattern"},
 		{"GET", "/api/v1/tasks?selector=a%20b", 400, api.ReasonInvalid, "k notin (a,b)"},
 		{"GET", "/api/v1/tasks?goup=topics", 400, api.ReasonInvalid, "group"},
 		{"GET", "/api/v1/tasks?continue=zzz", 400, api.ReasonInvalid, "continue"},
@@ -77,6 +78,10 @@ func TestListsSelect(t *testing.T) {
 		"/api/v1/tasks":                                  9,
 		"/api/v1/tasks?group=topics":                     9,
 		"/api/v1/tasks?group=other":                      0,
+		"/api/v1/tasks?name=topics/topic-0003":           1,
+		"/api/v1/tasks?name=topic-0003":                  0,
+		"/api/v1/tasks?name=*/topic-000[12]":             2,
+		"/api/v1/tasks?name=topics/none&name=topics/*4":  1,
 		"/api/v1/tasks?instance=a":                       2,
 		"/api/v1/tasks?instance=a&instance=b":            5,
 		"/api/v1/tasks?state=unassigned":                 1,
@@ -86,11 +91,14 @@ func TestListsSelect(t *testing.T) {
 		"/api/v1/tasks?q=TOPIC-0003":                     1,
 		"/api/v1/tasks?instance=a&selector=team%3Dcore":  1,
 		"/api/v1/instances":                              3,
+		"/api/v1/instances?name=a&name=none":             1,
 		"/api/v1/instances?state=dead":                   0,
 		"/api/v1/instances?group=topics&instance=b":      1,
 		"/api/v1/groups":                                 1,
+		"/api/v1/groups?name=top*":                       1,
 		"/api/v1/groups?q=top":                           1,
 		"/api/v1/groups?group=none":                      0,
+		"/api/v1/locks?name=topics/*3":                   1,
 		"/api/v1/locks?instance=c":                       3,
 		"/api/v1/locks?kind=task&instance=c":             3,
 		"/api/v1/locks?kind=mutex,chore":                 0,
@@ -303,8 +311,12 @@ func TestEventsOfOneTask(t *testing.T) {
 	store.events[0].Key, store.events[1].Key, store.events[2].Key = "topics/a", "topics/a1", "topics/a"
 	store.mu.Unlock()
 	h := New(Config{Source: boardWith(sample(3)), Events: store})
-	if got := decode[api.List[api.Event]](t, get(t, h, "/api/v1/events?task=topics/a")); len(got.Items) != 2 {
-		t.Errorf("%+v", got.Items)
+	for query, want := range map[string]int{
+		"task=topics/a": 2, "name=topics/a": 2, "name=topics/a*": 3, "name=*/a1&limit=1": 1,
+	} {
+		if got := decode[api.List[api.Event]](t, get(t, h, "/api/v1/events?"+query)); len(got.Items) != want {
+			t.Errorf("%s: %+v", query, got.Items)
+		}
 	}
 }
 
@@ -327,6 +339,7 @@ func TestOverridesAreSelected(t *testing.T) {
 		"instance=a":               "drain a, pin " + s.Tasks.All()[1].Key,
 		"instance=a&group=topics":  "pin " + s.Tasks.All()[1].Key,
 		"selector=team%3Dcore":     "pin " + s.Tasks.All()[1].Key,
+		"name=a&name=gone/*":       "drain a, pause gone/task",
 		"q=FLOOD":                  "pause topics",
 		"q=bob":                    "pause gone/task",
 		"group=none":               "",

@@ -107,12 +107,12 @@ func statusCollection() collection[api.Status] {
 func taskCollection() collection[api.Task] {
 	return collection[api.Task]{
 		path:   "/api/v1/tasks",
-		params: []string{"group", "instance", "state", "selector", "q"},
+		params: []string{"name", "group", "instance", "state", "selector", "q"},
 		states: names(api.TaskStates()),
 		items:  func(s *snapshot.Cluster) []api.Task { return s.Tasks.All() },
 		id:     func(t *api.Task) string { return t.Key },
 		match: func(q *query, t *api.Task) bool {
-			return q.inGroup(t.Group) && q.onInstance(t.Instance) && q.inState(string(t.State)) &&
+			return q.names.Match(t.Key) && q.inGroup(t.Group) && q.onInstance(t.Instance) && q.inState(string(t.State)) &&
 				q.selector.Match(t.Labels) &&
 				q.has(t.Key, t.Instance, t.Reason, t.Message, hideText(t.LastError, q.hidden))
 		},
@@ -124,25 +124,27 @@ func taskCollection() collection[api.Task] {
 func groupCollection() collection[api.Group] {
 	return collection[api.Group]{
 		path:   "/api/v1/groups",
-		params: []string{"group", "q"},
+		params: []string{"name", "group", "q"},
 		items:  func(s *snapshot.Cluster) []api.Group { return s.Status.Groups },
 		id:     func(g *api.Group) string { return g.Name },
-		match:  func(q *query, g *api.Group) bool { return q.inGroup(g.Name) && q.has(g.Name) },
-		same:   sameGroup,
+		match: func(q *query, g *api.Group) bool {
+			return q.names.Match(g.Name) && q.inGroup(g.Name) && q.has(g.Name)
+		},
+		same: sameGroup,
 	}
 }
 
 func instanceCollection() collection[api.Instance] {
 	return collection[api.Instance]{
 		path:   "/api/v1/instances",
-		params: []string{"group", "instance", "state", "selector", "q"},
+		params: []string{"name", "group", "instance", "state", "selector", "q"},
 		states: names(api.InstanceStates()),
 		items:  func(s *snapshot.Cluster) []api.Instance { return s.Instances },
 		id:     snapshot.InstanceID,
 		match: func(q *query, i *api.Instance) bool {
 			owns := len(q.groups) == 0 || slices.ContainsFunc(q.groups, func(g string) bool { return i.Owned[g] > 0 })
 			hidden := i.State == api.Left && len(q.states) == 0 && !q.onlyInstance(i.Name)
-			return owns && !hidden && q.onInstance(i.Name) && q.inState(string(i.State)) &&
+			return owns && !hidden && q.names.Match(i.Name) && q.onInstance(i.Name) && q.inState(string(i.State)) &&
 				q.selector.Match(i.Labels) &&
 				q.has(i.Name, i.Zone, i.Address, i.AppAddress, i.Version)
 		},
@@ -153,11 +155,11 @@ func instanceCollection() collection[api.Instance] {
 func lockCollection() collection[api.Lock] {
 	return collection[api.Lock]{
 		path:   "/api/v1/locks",
-		params: []string{"group", "instance", "kind", "q"},
+		params: []string{"name", "group", "instance", "kind", "q"},
 		items:  func(s *snapshot.Cluster) []api.Lock { return s.Locks.All() },
 		id:     snapshot.LockID,
 		match: func(q *query, l *api.Lock) bool {
-			return q.inGroup(l.Group) && anyOf(q.kinds, l.Kind) && holdsOrWaits(q, l) && lockHas(q, l)
+			return q.names.Match(l.Key) && q.inGroup(l.Group) && anyOf(q.kinds, l.Kind) && holdsOrWaits(q, l) && lockHas(q, l)
 		},
 		shown: shownLock,
 		same:  sameLock,
@@ -202,12 +204,12 @@ type listedOverride struct {
 func overrideCollection() collection[listedOverride] {
 	return collection[listedOverride]{
 		path:   "/api/v1/overrides",
-		params: []string{"group", "instance", "selector", "q"},
+		params: []string{"name", "group", "instance", "selector", "q"},
 		items:  listedOverrides,
 		id:     func(o *listedOverride) string { return snapshot.OverrideID(&o.Override) },
 		match: func(q *query, o *listedOverride) bool {
 			about := q.onInstance(o.To) || o.Scope == string(record.ScopeInstance) && q.onInstance(o.Name)
-			return about && q.inGroup(groupOfOverride(&o.Override)) && q.selector.Match(o.labels) &&
+			return about && q.names.Match(o.Name) && q.inGroup(groupOfOverride(&o.Override)) && q.selector.Match(o.labels) &&
 				q.has(o.Kind, o.Name, o.To, o.By, o.Reason)
 		},
 		same: func(a, b *listedOverride) bool { return a.Override == b.Override },
@@ -244,11 +246,11 @@ func groupOfOverride(o *api.Override) string {
 const eventsPath = "/api/v1/events"
 
 // eventParams are the conditions that the list of events takes.
-var eventParams = []string{"group", "task", "instance", "q", "since"}
+var eventParams = []string{"name", "group", "task", "instance", "q", "since"}
 
 func matchEvent(q *query, e *api.Event) bool {
 	instance := len(q.instances) == 0 || slices.Contains(q.instances, e.From) || slices.Contains(q.instances, e.To)
-	return instance && (q.task == "" || q.task == e.Key) && q.inGroup(groupOf(e.Key)) && !e.Time.Before(q.since) &&
+	return instance && q.names.Match(e.Key) && (q.task == "" || q.task == e.Key) && q.inGroup(groupOf(e.Key)) && !e.Time.Before(q.since) &&
 		q.has(e.Key, e.Type, e.Reason, e.From, e.To, e.By, shownEvent(e, q.hidden).Message)
 }
 
@@ -276,11 +278,11 @@ func ownerCollection(source snapshot.Source) collection[api.KeyOwner] {
 	lists := &ownerLists{}
 	return collection[api.KeyOwner]{
 		path:   "/api/v1/owners",
-		params: []string{"group", "instance", "for", "q"},
+		params: []string{"name", "group", "instance", "for", "q"},
 		items:  lists.of,
 		id:     func(o *api.KeyOwner) string { return o.Key },
 		match: func(q *query, o *api.KeyOwner) bool {
-			return q.inGroup(o.Group) && q.onInstance(o.Instance) && (q.task == "" || q.task == o.Key) &&
+			return q.names.Match(o.Key) && q.inGroup(o.Group) && q.onInstance(o.Instance) && (q.task == "" || q.task == o.Key) &&
 				q.has(o.Key, o.Instance, o.Address)
 		},
 		shown: func(o *api.KeyOwner, _ bool) *api.KeyOwner {

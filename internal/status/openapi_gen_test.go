@@ -340,6 +340,10 @@ func queryParameter(id, name string) object {
 		"selector": {
 			"Only with these labels: k=v,k!=v,k in (a,b),k notin (a,b),k,!k", ref("schemas", "Selector"),
 		},
+		"name": {
+			"Only of this name, GROUP/NAME of a task, or of those that match this pattern. May stand several times.",
+			object{{"allOf", []object{ref("schemas", "Pattern"), limited}}},
+		},
 		"kind":     {"Only of this kind; several by commas.", oneOf(names(api.LockKinds()))},
 		"task":     {"Only of this task, GROUP/NAME.", limited},
 		"since":    {"Only since this moment, RFC 3339, or for so long, as 10m.", text()},

@@ -33,7 +33,7 @@ func TestOwnersAreListed(t *testing.T) {
 	if len(list.Items) != 3 || list.Items[0] != want {
 		t.Errorf("got %+v, want 3 with %+v", list.Items, want)
 	}
-	for query, n := range map[string]int{"group=topics": 3, "group=none": 0, "instance=b": 1, "q=b:9000": 1} {
+	for query, n := range map[string]int{"group=topics": 3, "group=none": 0, "name=*/topic-0001": 1, "instance=b": 1, "q=b:9000": 1} {
 		list := decode[api.List[api.KeyOwner]](t, get(t, h, "/api/v1/owners?"+query))
 		if len(list.Items) != n {
 			t.Errorf("%s: %d owners, want %d", query, len(list.Items), n)

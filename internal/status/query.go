@@ -34,6 +34,7 @@ const (
 // query is what a request asks of a list. Conditions add up; the values of one of them are alternatives.
 type query struct {
 	groups, instances, states []string
+	names                     snapshot.Patterns
 	kinds                     []api.LockKind
 	task                      string // the key of one
 	slotOf                    string // a key of which the slot is meant
@@ -164,6 +165,9 @@ func (q *query) set(name, value string, states []string, now time.Time) (err err
 		q.instances = append(q.instances, value)
 	case "state":
 		q.states, err = appendSome(q.states, value, states)
+	case "name":
+		q.names = append(q.names, value)
+		err = q.names[len(q.names)-1:].Validate()
 	case "kind":
 		q.kinds, err = appendSome(q.kinds, value, api.LockKinds())
 	case "task":
@@ -254,14 +258,16 @@ func (q *query) has(texts ...string) bool {
 	})
 }
 
+// onlyGroup is the group that all events are of that can match; empty where they may be of several, or of none.
 func (q *query) onlyGroup() string {
 	switch {
 	case q.task != "":
 		return groupOf(q.task)
 	case len(q.groups) == 1:
 		return q.groups[0]
+	default:
+		return q.names.Group()
 	}
-	return ""
 }
 
 // wantsMutexes says whether locks of programs can be among what is asked for. They are in no group.

@@ -113,6 +113,9 @@ func errorOf(resp *http.Response) *api.Error {
 // Filter selects items of a list. Conditions add up; the zero value selects everything. What a list does not take is
 // refused: tasks and instances take Group, Instance, State, Selector and Q.
 type Filter struct {
+	// Names selects by name, and by patterns with *, ? and [a-z]: any of them. Those of tasks, and of their owners, locks
+	// and events, are GROUP/NAME. A replica takes 100 of them.
+	Names           []string
 	Group, Instance string
 	State           string    // may be several, by commas
 	Kind            string    // of locks; may be several, by commas
@@ -134,6 +137,9 @@ func (f Filter) values() url.Values {
 		if value != "" {
 			v.Set(name, value)
 		}
+	}
+	if len(f.Names) > 0 {
+		v["name"] = f.Names
 	}
 	if !f.Since.IsZero() {
 		v.Set("since", f.Since.UTC().Format(time.RFC3339Nano))
