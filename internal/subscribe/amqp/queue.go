@@ -11,7 +11,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/attempts"
+	"github.com/shardctl/shardctl/internal/subscribe/internal/recall"
 )
 
 // queue is a subscription to a classic or quorum queue.
@@ -19,7 +19,7 @@ type queue struct {
 	*consumer
 
 	mu   sync.Mutex
-	kept *attempts.Kept // by IDs; nil: not read yet
+	kept *recall.Attempts // by IDs; nil: not read yet
 }
 
 // openQueue consumes a queue alone. The priority is the default one: streams refuse to be given any, and without it
@@ -32,7 +32,7 @@ func openQueue(ctx context.Context, c *consumer) (*queue, error) {
 }
 
 // attempts are those in the checkpoint. To read it costs a write, so that is done where messages come again or fail.
-func (q *queue) attempts(ctx context.Context) (*attempts.Kept, error) {
+func (q *queue) attempts(ctx context.Context) (*recall.Attempts, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.kept != nil {
@@ -46,7 +46,7 @@ func (q *queue) attempts(ctx context.Context) (*attempts.Kept, error) {
 	if json.Unmarshal(value, &p) != nil || p.Stream != q.queue {
 		p = position{}
 	}
-	q.kept = attempts.Parse(string(p.Attempts))
+	q.kept = recall.ParseAttempts(string(p.Attempts))
 	return q.kept, nil
 }
 

@@ -13,8 +13,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/attempts"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/origin"
+	"github.com/shardctl/shardctl/internal/subscribe/internal/recall"
 )
 
 // stream is a subscription to a stream, whose position is kept in the checkpoint.
@@ -24,7 +23,7 @@ type stream struct {
 	next       atomic.Int64 // offset of the first message that is not acknowledged; unknown: not known yet
 	before     string       // digest of the message before it; empty: not known. Of Ack and KeepDelivered
 	origin     string       // of the messages; see position
-	attempts   *attempts.Kept
+	attempts   *recall.Attempts
 }
 
 const unknown = -1
@@ -40,7 +39,7 @@ func openStream(ctx context.Context, c *consumer, s Stream, checkpoint subscribe
 		return nil, err
 	}
 	opened := &stream{
-		consumer: c, checkpoint: checkpoint, attempts: attempts.Parse(string(o.attempts)), before: o.before,
+		consumer: c, checkpoint: checkpoint, attempts: recall.ParseAttempts(string(o.attempts)), before: o.before,
 		origin: o.origin,
 	}
 	opened.next.Store(next)
@@ -92,7 +91,7 @@ func digest(d *amqp091.Delivery) string {
 	if !d.Timestamp.IsZero() {
 		fields["\x00time"] = strconv.FormatInt(d.Timestamp.Unix(), 10)
 	}
-	return origin.Digest(d.Body, fields)
+	return recall.Digest(d.Body, fields)
 }
 
 // offsetName is a message's name among attempts.
@@ -273,7 +272,7 @@ type position struct {
 	Origin string `json:"origin,omitempty"`
 	Next   int64  `json:"next"`             // offset of the first message that is not acknowledged
 	Before string `json:"before,omitempty"` // digest of the message before it
-	// Attempts at messages from there on are JSON of package attempts: by offset, or in a queue by ID.
+	// Attempts at messages from there on are JSON of package recall: by offset, or in a queue by ID.
 	Attempts json.RawMessage `json:"attempts,omitempty"`
 }
 
@@ -283,7 +282,7 @@ func readPosition(ctx context.Context, checkpoint subscribe.Checkpoint, stream s
 	if err != nil {
 		return nil, fmt.Errorf("stream %q: read the position: %w", stream, err)
 	}
-	if len(value) == 0 || origin.Is(value) {
+	if len(value) == 0 || recall.IsMark(value) {
 		return nil, nil //nolint:nilnil // nothing was kept, and nothing is wrong
 	}
 	var p position

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/attempts"
+	"github.com/shardctl/shardctl/internal/subscribe/internal/recall"
 )
 
 // places know for each partition what was received and what was acknowledged. They may be used concurrently.
@@ -16,11 +16,11 @@ type places struct {
 
 // place is one partition's.
 type place struct {
-	done     mark           // nothing below is still to be worked on
-	saved    mark           // what positions hold
-	next     mark           // after the last record that was seen
-	waiting  []entry        // received and not acknowledged, in order
-	attempts *attempts.Kept // by offset; nil: none
+	done     mark             // nothing below is still to be worked on
+	saved    mark             // what positions hold
+	next     mark             // after the last record that was seen
+	waiting  []entry          // received and not acknowledged, in order
+	attempts *recall.Attempts // by offset; nil: none
 }
 
 type entry struct {
@@ -41,7 +41,7 @@ func (p *places) add(begin map[int32]mark) {
 	for partition, m := range begin {
 		at := &place{done: mark{Offset: m.Offset, Epoch: m.Epoch}, saved: m}
 		if at.next = at.done; m.Attempts != "" {
-			at.attempts = attempts.Parse(m.Attempts)
+			at.attempts = recall.ParseAttempts(m.Attempts)
 		}
 		p.of[partition] = at
 	}
@@ -128,7 +128,7 @@ func (p *places) keep(messages []subscribe.Message) {
 	}
 	for at, some := range now {
 		if at.attempts == nil {
-			at.attempts = attempts.Parse("")
+			at.attempts = recall.ParseAttempts("")
 		}
 		at.attempts.Update(some)
 	}

@@ -20,15 +20,14 @@ import (
 	"github.com/shardctl/shardctl/internal/field"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/attempts"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/origin"
+	"github.com/shardctl/shardctl/internal/subscribe/internal/recall"
 )
 
 // mark is how far a partition was worked on.
 type mark struct {
 	Offset int64 // of the next message
 	Epoch  int32 // the leader's, of the last message; -1: not known
-	// Attempts are those at messages from there on, as package attempts writes them; empty: none.
+	// Attempts are those at messages from there on, as package recall writes them; empty: none.
 	Attempts string
 }
 
@@ -67,7 +66,7 @@ type document struct {
 	Topic   string             `json:"topic"`
 	ID      string             `json:"topicId,omitempty"`
 	Offsets map[int32][2]int64 `json:"offsets"`
-	// Attempts are JSON of package attempts.
+	// Attempts are JSON of package recall.
 	Attempts map[int32]json.RawMessage `json:"attempts,omitempty"`
 }
 
@@ -95,7 +94,7 @@ func (s *inStore) load(ctx context.Context) (kept, error) {
 	for p, o := range d.Offsets {
 		found.marks[p] = mark{
 			Offset: o[0], Epoch: int32(o[1]), //nolint:gosec // G115: it was one when it was saved
-			Attempts: attempts.Parse(string(d.Attempts[p])).String(),
+			Attempts: recall.ParseAttempts(string(d.Attempts[p])).String(),
 		}
 	}
 	if d.Topic == s.topic && d.ID == s.id {
@@ -145,7 +144,7 @@ type inBroker struct {
 	log        logr.Logger
 
 	mu      sync.Mutex
-	was     *origin.Mark
+	was     *recall.Mark
 	marks   map[int32]mark // what is committed, as far as this run knows
 	checked time.Time      // when that was last compared with the broker's
 }
@@ -178,7 +177,7 @@ func (a author) attemptsIn(metadata string) string {
 	if !ours || by.task != a.task {
 		return ""
 	}
-	return attempts.Parse(text).String()
+	return recall.ParseAttempts(text).String()
 }
 
 func (b *inBroker) String() string { return "group " + b.group }
@@ -188,7 +187,7 @@ func (b *inBroker) load(ctx context.Context) (kept, error) {
 	if err != nil {
 		return kept{}, err
 	}
-	was, err := origin.Read(ctx, b.kept, b.remembers)
+	was, err := recall.ReadMark(ctx, b.kept, b.remembers)
 	if err != nil {
 		return kept{}, err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/eclipse/paho.golang/paho/session/state"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/attempts"
+	"github.com/shardctl/shardctl/internal/subscribe/internal/recall"
 )
 
 // patience is for the answer to one request.
@@ -50,7 +50,7 @@ func newSubscription(s Source, server string, c *conn, session subscribe.Session
 	sub := &subscription{
 		source: s, where: fmt.Sprintf("mqtt broker %s, topic %q", server, s.Filter), conn: c, session: session,
 		state: state.NewInMemory(),
-		ended: make(chan struct{}), run: rand.Text()[:10], attempts: attempts.Parse(""),
+		ended: make(chan struct{}), run: rand.Text()[:10], attempts: recall.ParseAttempts(""),
 	}
 	sub.inbox = newInbox(int(s.receiveMaximum(session)), sub.drops)
 	sub.pinger = newPinger(c, sub.end)
@@ -75,7 +75,7 @@ func (s *subscription) start(ctx context.Context) error {
 		return err
 	}
 	if kept != nil {
-		s.attempts = attempts.Parse(string(kept.Attempts))
+		s.attempts = recall.ParseAttempts(string(kept.Attempts))
 	}
 	answer, err := s.client.Connect(ctx, s.connect())
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *subscription) meaning(d *paho.Disconnect) error {
 type mark struct {
 	ClientID string `json:"clientID"`
 	Filter   string `json:"topic"`
-	// Attempts at messages that were not acknowledged are JSON of package attempts, by IDs.
+	// Attempts at messages that were not acknowledged are JSON of package recall, by IDs.
 	Attempts json.RawMessage `json:"attempts,omitempty"`
 }
 

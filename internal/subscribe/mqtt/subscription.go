@@ -14,7 +14,7 @@ import (
 	"github.com/eclipse/paho.golang/paho/session/state"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/attempts"
+	"github.com/shardctl/shardctl/internal/subscribe/internal/recall"
 )
 
 // subscription is an open subscription.
@@ -31,7 +31,7 @@ type subscription struct {
 	run     string // distinguishes this connection's counted messages from those of others
 	count   int    // of messages without an identifier; of Receive
 
-	attempts *attempts.Kept // by IDs
+	attempts *recall.Attempts // by IDs
 
 	once  sync.Once
 	ended chan struct{}

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/attempts"
+	"github.com/shardctl/shardctl/internal/subscribe/internal/recall"
 )
 
 // Open connects and begins where the subscription was left. It creates no stream.
@@ -83,7 +83,7 @@ type durable struct {
 	messages jetstream.MessagesContext
 	given    uint64 // up to there messages were given to an earlier consumer
 	last     seen
-	attempts *attempts.Kept // by places in the stream
+	attempts *recall.Attempts // by places in the stream
 }
 
 // seen is what is known of the last message that came.
@@ -106,7 +106,7 @@ func newDurable(
 	}
 	info := consumer.CachedInfo()
 	return &durable{
-		attempts: attempts.Parse(info.Config.Metadata[metaAttempts]),
+		attempts: recall.ParseAttempts(info.Config.Metadata[metaAttempts]),
 		link:     l, js: js, family: f, stream: info.Stream, consumer: consumer, messages: messages,
 		given: given, origin: madeAt(f.stream.CachedInfo()),
 	}, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/origin"
+	"github.com/shardctl/shardctl/internal/subscribe/internal/recall"
 )
 
 // openWithin is how long all requests of an Open may take.
@@ -24,7 +24,7 @@ const openWithin = 2 * answerWithin
 const (
 	metaTask     = "shardctl-task"
 	metaClean    = "shardctl-clean"    // up to there, all that the filter lets through is acknowledged
-	metaAttempts = "shardctl-attempts" // at messages by their places, as package attempts writes them
+	metaAttempts = "shardctl-attempts" // at messages by their places, as package recall writes them
 )
 
 // family are the consumers of one subscription. Each Open makes one, named NAME-TOKEN-NUMBER, and deletes the others.
@@ -87,7 +87,7 @@ func (f *family) takeOver(ctx context.Context, s Source, kept subscribe.Checkpoi
 	if err != nil {
 		return nil, 0, err
 	}
-	was, err := origin.Read(ctx, kept, "stream "+info.Config.Name+", consumer "+f.name)
+	was, err := recall.ReadMark(ctx, kept, "stream "+info.Config.Name+", consumer "+f.name)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -142,7 +142,7 @@ func (f *family) takeOver(ctx context.Context, s Source, kept subscribe.Checkpoi
 func madeAt(info *jetstream.StreamInfo) string { return strconv.FormatInt(info.Created.UnixNano(), 10) }
 
 // goneWith says in words why there is no consumer any more.
-func goneWith(was *origin.Mark, info *jetstream.StreamInfo) string {
+func goneWith(was *recall.Mark, info *jetstream.StreamInfo) string {
 	if was.Origin() != madeAt(info) {
 		return "the stream was made again, and the position went with the one before"
 	}

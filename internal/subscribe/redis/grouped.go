@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/origin"
+	"github.com/shardctl/shardctl/internal/subscribe/internal/recall"
 )
 
 // grouped is a subscription whose position is a consumer group's.
@@ -37,7 +37,7 @@ func openGrouped(ctx context.Context, c common, o owner, kept subscribe.Checkpoi
 	if err != nil {
 		return nil, err
 	}
-	was, err := origin.Read(ctx, kept, "stream "+g.stream+", group "+o.group)
+	was, err := recall.ReadMark(ctx, kept, "stream "+g.stream+", group "+o.group)
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,7 @@ import (
 	"sync"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/attempts"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/origin"
+	"github.com/shardctl/shardctl/internal/subscribe/internal/recall"
 )
 
 // stored is a subscription whose position is kept with the lock.
@@ -23,7 +22,7 @@ type stored struct {
 	mu   sync.Mutex
 	done position // what is acknowledged
 
-	attempts *attempts.Kept // by the IDs of entries
+	attempts *recall.Attempts // by the IDs of entries
 }
 
 // checkpoint is the value that is kept, as JSON.
@@ -32,13 +31,13 @@ type checkpoint struct {
 	ID     string `json:"id"`               // of the last entry that was acknowledged
 	Read   int64  `json:"read"`             // entries that had been added up to it, as far as that is known
 	Digest string `json:"digest,omitempty"` // of that entry
-	// Attempts at entries after it are JSON of package attempts.
+	// Attempts at entries after it are JSON of package recall.
 	Attempts json.RawMessage `json:"attempts,omitempty"`
 }
 
 // openStored begins after the checkpoint.
 func openStored(ctx context.Context, c common, kept subscribe.Checkpoint) (*stored, error) {
-	s := &stored{common: c, checkpoint: kept, attempts: attempts.Parse("")}
+	s := &stored{common: c, checkpoint: kept, attempts: recall.ParseAttempts("")}
 	s.reader = newReader(s.fetch)
 	value, err := kept.Value(ctx)
 	if err != nil {
@@ -91,7 +90,7 @@ func (s *stored) place(ctx context.Context, e extent, value []byte) (at position
 		at, err = s.recover(e, what)
 		return at, true, err
 	}
-	s.attempts = attempts.Parse(string(was.Attempts))
+	s.attempts = recall.ParseAttempts(string(was.Attempts))
 	return at, false, nil
 }
 
@@ -124,7 +123,7 @@ func (s *stored) digest(m subscribe.Message) string {
 	if m.Type != "" {
 		fields[typeField] = m.Type
 	}
-	return origin.Digest(nil, fields)
+	return recall.Digest(nil, fields)
 }
 
 func (s *stored) fetch(count int) ([]entry, error) {

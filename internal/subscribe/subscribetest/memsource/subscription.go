@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/origin"
+	"github.com/shardctl/shardctl/internal/subscribe/internal/recall"
 )
 
 // place is the Ref of a message.
@@ -91,7 +91,7 @@ func (s *Subscription) begin(kept kept) error {
 
 // kept is what the checkpoint has.
 type kept struct {
-	was  *origin.Mark // that the broker has a position; nil: the checkpoint has it
+	was  *recall.Mark // that the broker has a position; nil: the checkpoint has it
 	had  bool         // there was one
 	made string       // the topic that it is of
 }
@@ -104,7 +104,7 @@ type document struct {
 
 func (s *Subscription) readCheckpoint(ctx context.Context) (kept, error) {
 	if s.source.Offsets != InStore {
-		was, err := origin.Read(ctx, s.session.Checkpoint, "topic "+s.name+", consumer "+s.consumer)
+		was, err := recall.ReadMark(ctx, s.session.Checkpoint, "topic "+s.name+", consumer "+s.consumer)
 		if err != nil {
 			return kept{}, err
 		}

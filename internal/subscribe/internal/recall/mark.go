@@ -1,7 +1,4 @@
-// Package origin remembers with the lock that a subscription had a position, and in which topic, where the broker keeps
-// the position. What the broker has does not say so: a group that was deleted looks like one that never was, and a
-// topic that was made again like the one before.
-package origin
+package recall
 
 import (
 	"context"
@@ -14,7 +11,9 @@ import (
 	"github.com/shardctl/shardctl/internal/subscribe"
 )
 
-// Mark is what is remembered. One goroutine uses it.
+// Mark remembers with the lock that a subscription had a position, and in which topic, where the broker keeps the
+// position. What the broker has does not say so: a group that was deleted looks like one that never was, and a topic
+// that was made again like the one before. A Mark is for one goroutine.
 type Mark struct {
 	checkpoint subscribe.Checkpoint
 	of         string
@@ -27,9 +26,9 @@ type content struct {
 	Origin string `json:"origin,omitempty"` // tells the topic from others of its name; empty: nothing does
 }
 
-// Read reads the mark of what has the position, such as "stream orders, group billing". What was remembered of anything
+// ReadMark reads the mark of what has the position, such as "stream orders, group billing". What was remembered of anything
 // else does not count.
-func Read(ctx context.Context, checkpoint subscribe.Checkpoint, of string) (*Mark, error) {
+func ReadMark(ctx context.Context, checkpoint subscribe.Checkpoint, of string) (*Mark, error) {
 	value, err := checkpoint.Value(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read whether there was a position: %w", err)
@@ -45,8 +44,8 @@ func parse(value []byte) (c content, ok bool) {
 	return c, json.Unmarshal(value, &c) == nil && c.Of != ""
 }
 
-// Is says whether a checkpoint holds a mark, and no position.
-func Is(value []byte) bool {
+// IsMark reports whether a checkpoint holds a mark, and no position.
+func IsMark(value []byte) bool {
 	_, ok := parse(value)
 	return ok
 }

@@ -1,4 +1,4 @@
-package origin_test
+package recall_test
 
 import (
 	"bytes"
@@ -7,14 +7,14 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/subscribe/internal/origin"
+	"github.com/shardctl/shardctl/internal/subscribe/internal/recall"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-func read(t *testing.T, store *subscribetest.Store, token int64, of string) *origin.Mark {
+func read(t *testing.T, store *subscribetest.Store, token int64, of string) *recall.Mark {
 	t.Helper()
-	m, err := origin.Read(t.Context(), store.Checkpoint(token), of)
+	m, err := recall.ReadMark(t.Context(), store.Checkpoint(token), of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestMark(t *testing.T) {
 	}
 	keep(6, "b", "", 3)
 	value, _ := store.Held()
-	if !origin.Is(value) {
+	if !recall.IsMark(value) {
 		t.Errorf("%s is no mark", value)
 	}
 }
@@ -57,7 +57,7 @@ func TestOtherContent(t *testing.T) {
 	for _, value := range []string{
 		"", "{", "[1]", "7", `{"stream":"s","next":4}`, `{"topic":"t","offsets":{}}`, `{"of":""}`,
 	} {
-		if origin.Is([]byte(value)) || read(t, subscribetest.NewStore([]byte(value)), 1, "").Had() {
+		if recall.IsMark([]byte(value)) || read(t, subscribetest.NewStore([]byte(value)), 1, "").Had() {
 			t.Errorf("%s is a mark", value)
 		}
 	}
@@ -71,7 +71,7 @@ func TestStaleOwner(t *testing.T) {
 	if err := stale.Keep(t.Context(), "1"); !errors.Is(err, elect.ErrLeaseLost) || stale.Had() {
 		t.Errorf("%v", err)
 	}
-	if _, err := origin.Read(t.Context(), store.Checkpoint(1), "a"); !errors.Is(err, elect.ErrLeaseLost) {
+	if _, err := recall.ReadMark(t.Context(), store.Checkpoint(1), "a"); !errors.Is(err, elect.ErrLeaseLost) {
 		t.Errorf("%v", err)
 	}
 }
@@ -80,20 +80,20 @@ func TestStaleOwner(t *testing.T) {
 func TestDigest(t *testing.T) {
 	fields := map[string]string{"a": "b", "c": "d"}
 	body := bytes.Repeat([]byte("x"), 100<<10)
-	is := origin.Digest(body, fields)
-	if origin.Digest(slices.Clone(body), maps.Clone(fields)) != is {
+	is := recall.Digest(body, fields)
+	if recall.Digest(slices.Clone(body), maps.Clone(fields)) != is {
 		t.Error("the same message is another one")
 	}
 	other := slices.Clone(body)
 	other[0] = 'y'
 	for name, digest := range map[string]string{
-		"body":       origin.Digest(other, fields),
-		"length":     origin.Digest(body[1:], fields),
-		"value":      origin.Digest(body, map[string]string{"a": "c", "c": "d"}),
-		"fewer":      origin.Digest(body, map[string]string{"a": "b"}),
-		"names":      origin.Digest(body, map[string]string{"ab": "", "c": "d"}),
-		"boundaries": origin.Digest(body, map[string]string{"a": "b\"c\"1,d"}),
-		"no body":    origin.Digest(nil, fields),
+		"body":       recall.Digest(other, fields),
+		"length":     recall.Digest(body[1:], fields),
+		"value":      recall.Digest(body, map[string]string{"a": "c", "c": "d"}),
+		"fewer":      recall.Digest(body, map[string]string{"a": "b"}),
+		"names":      recall.Digest(body, map[string]string{"ab": "", "c": "d"}),
+		"boundaries": recall.Digest(body, map[string]string{"a": "b\"c\"1,d"}),
+		"no body":    recall.Digest(nil, fields),
 	} {
 		if digest == is {
 			t.Errorf("%s: the same message", name)

@@ -1,5 +1,4 @@
-// Package attempts has how often messages were delivered before, as sources keep it with their position.
-package attempts
+package recall
 
 import (
 	"encoding/json"
@@ -8,18 +7,18 @@ import (
 	"sync"
 )
 
-// most is how many messages are kept at once: what Kafka takes with a commit is bounded.
-const most = 16
+// mostAttempts is how many messages are kept at once: what Kafka takes with a commit is bounded.
+const mostAttempts = 16
 
-// Kept says how often messages were delivered, by names that the source gives them. It may be used concurrently.
-type Kept struct {
+// Attempts holds how often messages were delivered, by names that the source gives them. It is safe for concurrent use.
+type Attempts struct {
 	mu sync.Mutex
 	of map[string]int
 }
 
-// Parse reads what String wrote. Anything else is taken for nothing.
-func Parse(text string) *Kept {
-	k := &Kept{of: map[string]int{}}
+// ParseAttempts reads what [Attempts.String] wrote. Anything else is taken for nothing.
+func ParseAttempts(text string) *Attempts {
+	k := &Attempts{of: map[string]int{}}
 	var of map[string]int
 	if err := json.Unmarshal([]byte(text), &of); err == nil {
 		k.Update(of)
@@ -28,7 +27,7 @@ func Parse(text string) *Kept {
 }
 
 // String is JSON; empty where nothing is kept.
-func (k *Kept) String() string {
+func (k *Attempts) String() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.of) == 0 {
@@ -39,14 +38,14 @@ func (k *Kept) String() string {
 }
 
 // Of is how often a message was delivered; 0: that is not known.
-func (k *Kept) Of(name string) int {
+func (k *Attempts) Of(name string) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.of[name]
 }
 
 // Update takes what is known now; 0 forgets a message. Where there are too many, it takes the place of others.
-func (k *Kept) Update(now map[string]int) {
+func (k *Attempts) Update(now map[string]int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	before := k.of
@@ -56,16 +55,16 @@ func (k *Kept) Update(now map[string]int) {
 	k.add(before)
 }
 
-func (k *Kept) add(some map[string]int) {
+func (k *Attempts) add(some map[string]int) {
 	for name, n := range some {
-		if n > 0 && len(k.of) < most {
+		if n > 0 && len(k.of) < mostAttempts {
 			k.of[name] = n
 		}
 	}
 }
 
 // DropBefore forgets the messages below a place, where names are places in a log. What is no place is forgotten too.
-func (k *Kept) DropBefore(next int64) {
+func (k *Attempts) DropBefore(next int64) {
 	k.Drop(func(name string) bool {
 		place, err := strconv.ParseInt(name, 10, 64)
 		return err != nil || place < next
@@ -73,7 +72,7 @@ func (k *Kept) DropBefore(next int64) {
 }
 
 // Drop forgets messages.
-func (k *Kept) Drop(gone func(name string) bool) {
+func (k *Attempts) Drop(gone func(name string) bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	maps.DeleteFunc(k.of, func(name string, _ int) bool { return gone(name) })
