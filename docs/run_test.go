@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/freeport"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/test/pageblock"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testprocess"
@@ -83,7 +83,7 @@ func newSession(t *testing.T, bin string) *session {
 	}
 	s := &session{t: t, dir: t.TempDir(), ports: map[string]string{}, out: &output{}}
 	documented := []string{"8080", "8081", "8082", "8083", "8084", "8085"}
-	free, err := freeport.Ports(t.Context(), "127.0.0.1", len(documented))
+	free, err := web.FreePorts(t.Context(), "127.0.0.1", len(documented))
 	if err != nil {
 		t.Fatal(err)
 	}

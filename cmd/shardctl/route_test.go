@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/freeport"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/test/suites"
 )
@@ -20,7 +20,7 @@ import (
 // and under its own names alone. admin.listen takes none.
 func TestRequestsForOwnersAreForwarded(t *testing.T) {
 	suites.Need(t, suites.Processes, "real processes")
-	listen, err := freeport.Loopback(t.Context(), 2)
+	listen, err := web.FreeAddresses(t.Context(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/freeport"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/client"
 	"github.com/shardctl/shardctl/test/suites"
 )
@@ -31,7 +31,7 @@ type process struct {
 
 func start(t *testing.T, store, instance string) *process {
 	t.Helper()
-	addresses, err := freeport.Loopback(t.Context(), 1)
+	addresses, err := web.FreeAddresses(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

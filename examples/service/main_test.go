@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/freeport"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/client"
 	"github.com/shardctl/shardctl/test/suites"
 )
@@ -41,7 +41,7 @@ func TestProcessesShareTheTopics(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = in.Close() })
 	go read(out, lines)
-	addresses, err := freeport.Loopback(t.Context(), 1)
+	addresses, err := web.FreeAddresses(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cli"
-	"github.com/shardctl/shardctl/internal/freeport"
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/internal/web"
 )
 
 // State is how the process of a replica is.
@@ -124,7 +124,7 @@ func (c *cluster) start(ctx context.Context, name string) (*replica, error) {
 
 // prepare writes the replica's configuration and says how it is started.
 func (c *cluster) prepare(ctx context.Context, name string) (*replica, error) {
-	addrs, err := freeport.Loopback(ctx, 2)
+	addrs, err := web.FreeAddresses(ctx, 2)
 	if err != nil {
 		return nil, err
 	}

@@ -18,8 +18,8 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/freeport"
 	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/client"
 )
 
@@ -59,7 +59,7 @@ func start(ctx context.Context, program, dir string, tokens bool) (*cluster, err
 	c := &cluster{
 		tokens: tokens, endpoint: httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})),
 	}
-	addresses, err := freeport.Loopback(ctx, 4)
+	addresses, err := web.FreeAddresses(ctx, 4)
 	if err != nil {
 		return nil, err
 	}

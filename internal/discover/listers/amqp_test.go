@@ -20,7 +20,7 @@ import (
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/discover/listers"
-	"github.com/shardctl/shardctl/internal/freeport"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testbroker"
 	"github.com/shardctl/shardctl/test/testprocess"
@@ -212,7 +212,7 @@ func TestAMQPIsValidated(t *testing.T) {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	ports, err := freeport.Ports(t.Context(), "127.0.0.1", 1)
+	ports, err := web.FreePorts(t.Context(), "127.0.0.1", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package freeport
+package web
 
 import (
 	"net"
@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-func TestLoopbackGivesDifferentAddressesToListenOn(t *testing.T) {
-	addrs, err := Loopback(t.Context(), 20)
+func TestFreeAddressesDifferAndCanBeListenedOn(t *testing.T) {
+	addrs, err := FreeAddresses(t.Context(), 20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,8 +30,8 @@ func TestLoopbackGivesDifferentAddressesToListenOn(t *testing.T) {
 	}
 }
 
-func TestPortsNamesWhatFails(t *testing.T) {
-	if _, err := Ports(t.Context(), "192.0.2.1", 1); err == nil { // reserved for documentation
+func TestFreePortsNamesWhatFails(t *testing.T) {
+	if _, err := FreePorts(t.Context(), "192.0.2.1", 1); err == nil { // reserved for documentation
 		t.Error("a port of another machine")
 	}
 }

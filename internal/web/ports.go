@@ -1,5 +1,4 @@
-// Package freeport finds TCP ports that no process listens on. Another process may take one before the caller does.
-package freeport
+package web
 
 import (
 	"context"
@@ -8,8 +7,9 @@ import (
 	"strconv"
 )
 
-// Ports are n different ports of a host of this machine. The kernel chooses them.
-func Ports(ctx context.Context, host string, n int) ([]int, error) {
+// FreePorts returns n different TCP ports of a host of this machine on which no process listens. The kernel chooses them.
+// Another process may take one before the caller does.
+func FreePorts(ctx context.Context, host string, n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for range n {
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
@@ -22,10 +22,10 @@ func Ports(ctx context.Context, host string, n int) ([]int, error) {
 	return ports, nil
 }
 
-// Loopback is n addresses, HOST:PORT, on the loopback interface.
-func Loopback(ctx context.Context, n int) ([]string, error) {
+// FreeAddresses returns n addresses, HOST:PORT, on the loopback interface with ports as [FreePorts] finds them.
+func FreeAddresses(ctx context.Context, n int) ([]string, error) {
 	const host = "127.0.0.1"
-	ports, err := Ports(ctx, host, n)
+	ports, err := FreePorts(ctx, host, n)
 	if err != nil {
 		return nil, err
 	}
