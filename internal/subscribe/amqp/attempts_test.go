@@ -9,7 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/amqp"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
+	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/test/suites"
 )
 
@@ -28,7 +28,7 @@ func TestAttemptsThatTheQueueCounts(t *testing.T) {
 	for kind, each := range map[string]int{"quorum": 1, "classic": 0} {
 		queue := r.declare(kind)
 		publishPlain(t, r.admin, queue)
-		task := sourcetest.NewTask(t)
+		task := subscribetest.NewTask(t)
 		for n := range 4 {
 			owner := task.Open(r.source(queue), int64(n+1))
 			if m := owner.Take(1)[0]; m.Delivered != n*each {
@@ -48,7 +48,7 @@ func TestAttemptsInTheCheckpointOfAQueue(t *testing.T) {
 	queue := r.declare("quorum")
 	r.bodies(queue, "a", "b")
 	publishPlain(t, r.admin, queue)
-	task := sourcetest.NewTask(t)
+	task := subscribetest.NewTask(t)
 	owner := task.Open(r.source(queue), 1)
 	got := owner.Expect("a b plain")
 	owner.Keep(5, got...)
@@ -75,7 +75,7 @@ func TestAttemptsInAStream(t *testing.T) {
 	r := newRig(t)
 	queue := r.declare("stream")
 	r.bodies(queue, "a", "b", "c")
-	task := sourcetest.NewTask(t)
+	task := subscribetest.NewTask(t)
 	source := r.stream(queue, amqp.Stream{Start: "2020-01-01T00:00:00Z"})
 	owner := task.Open(source, 1)
 	owner.Keep(3, owner.Expect("a b c")[1])

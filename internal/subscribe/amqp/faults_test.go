@@ -13,7 +13,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/amqp"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testbroker"
@@ -69,7 +68,7 @@ func TestOpenRefuses(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sourcetest.WantError(t, sourcetest.NewTask(t).Refused(c.source, 1), append(c.says, r.addr)...)
+			subscribetest.WantError(t, subscribetest.NewTask(t).Refused(c.source, 1), append(c.says, r.addr)...)
 		})
 	}
 }
@@ -78,7 +77,7 @@ func TestOpenRefuses(t *testing.T) {
 func TestDeclaresNothing(t *testing.T) {
 	r := newRig(t)
 	name := testbroker.Name()
-	sourcetest.WantError(t, sourcetest.NewTask(t).Refused(r.source(name), 1), name)
+	subscribetest.WantError(t, subscribetest.NewTask(t).Refused(r.source(name), 1), name)
 	if _, err := r.QueueDeclarePassive(name, false, false, false, false, nil); err == nil {
 		t.Error("the queue was made")
 	}
@@ -92,7 +91,7 @@ func TestUnreachable(t *testing.T) {
 	addr := listener.Addr().String()
 	_ = listener.Close()
 	source := amqp.Source{URL: "amqp://guest:secret@" + addr, Queue: "orders"}
-	sourcetest.WantError(t, sourcetest.NewTask(t).Refused(source, 1), addr, `queue "orders"`, "cannot be reached")
+	subscribetest.WantError(t, subscribetest.NewTask(t).Refused(source, 1), addr, `queue "orders"`, "cannot be reached")
 }
 
 // A queue has one consumer, whatever its type, and the next one in line gets it when that one closes.
@@ -102,10 +101,10 @@ func TestOneConsumer(t *testing.T) {
 			r := newRig(t)
 			queue := r.declare(kind)
 			r.bodies(queue, "a", "b", "c")
-			task := sourcetest.NewTask(t)
+			task := subscribetest.NewTask(t)
 			first := task.Open(r.source(queue), 1)
 			first.Expect("a b c")
-			sourcetest.WantError(t, task.Refused(r.source(queue), 2), "another consumer holds the queue", queue)
+			subscribetest.WantError(t, task.Refused(r.source(queue), 2), "another consumer holds the queue", queue)
 			first.Close()
 			second := task.Open(r.source(queue), 3).Expect("a b c")
 			if !second[0].Again {
@@ -129,14 +128,14 @@ func TestBrokerKilled(t *testing.T) {
 	a = connect(t, broker.Addr)
 	r := rig{a, broker.Addr}
 	for _, source := range []amqp.Source{r.source(queue), r.stream(stream, amqp.Stream{})} {
-		task := sourcetest.NewTask(t)
+		task := subscribetest.NewTask(t)
 		sub := task.OpenSoon(source, 1) // the broker has just started
 		a.bodies(source.Queue, "a", "b", "c", "d")
 		sub.Ack(sub.Take(4)[:2]...)
 		broker.Kill()
 		_ = sub.Fails(0)
 		_ = sub.TryClose() // its connection has ended
-		sourcetest.WantError(t, task.Refused(source, 2), broker.Addr, "cannot be reached")
+		subscribetest.WantError(t, task.Refused(source, 2), broker.Addr, "cannot be reached")
 		broker.Start()
 		a = connect(t, broker.Addr)
 		// A stream whose node has started shows nothing until the next message is published.
@@ -144,11 +143,11 @@ func TestBrokerKilled(t *testing.T) {
 		sub = task.OpenSoon(source, 3)
 		a.bodies(source.Queue, "f")
 		var got []subscribe.Message
-		for !strings.HasSuffix(sourcetest.Texts(got), "f") {
+		for !strings.HasSuffix(subscribetest.Texts(got), "f") {
 			got = append(got, sub.Take(1)...)
 		}
 		// A quorum queue that is killed may have lost acknowledgements of its last moment.
-		text := sourcetest.Texts(slices.CompactFunc(got, func(a, b subscribe.Message) bool {
+		text := subscribetest.Texts(slices.CompactFunc(got, func(a, b subscribe.Message) bool {
 			return string(a.Body) == "e" && string(b.Body) == "e"
 		}))
 		if text != "c d e f" && (source.Stream != nil || text != "b c d e f" && text != "a b c d e f") {
@@ -165,7 +164,7 @@ func TestBrokerFrozen(t *testing.T) {
 	a.declareAs("orders", "classic")
 	a.bodies("orders", "a", "b")
 	source := amqp.Source{URL: "amqp://" + broker.Addr + "?heartbeat=1", Queue: "orders"}
-	task := sourcetest.NewTask(t)
+	task := subscribetest.NewTask(t)
 	sub := task.Open(source, 1)
 	got := sub.Take(2)
 	broker.Freeze()
@@ -176,10 +175,10 @@ func TestBrokerFrozen(t *testing.T) {
 	}
 	err := sub.Fails(0)
 	broker.Thaw()
-	sourcetest.WantError(t, err, broker.Addr, `queue "orders"`)
+	subscribetest.WantError(t, err, broker.Addr, `queue "orders"`)
 	_ = sub.TryClose() // its connection has ended
 	// The acknowledgement may have arrived when the broker went on.
-	if text := sourcetest.Texts(task.OpenSoon(source, 2).Take(1)); text != "a" && text != "b" {
+	if text := subscribetest.Texts(task.OpenSoon(source, 2).Take(1)); text != "a" && text != "b" {
 		t.Errorf("received %q, want a or b", text)
 	}
 }
@@ -191,7 +190,7 @@ func TestAckTwice(t *testing.T) {
 	queue := r.declare("classic")
 	r.bodies(queue, "a", "b")
 	source := amqp.Source{URL: "amqp://" + link.Addr, Queue: queue}
-	sub := sourcetest.NewTask(t).Open(source, 1)
+	sub := subscribetest.NewTask(t).Open(source, 1)
 	got := sub.Take(2)
 	link.Block()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -213,11 +212,11 @@ func TestQueueDeleted(t *testing.T) {
 			if kind == "stream" {
 				source.Stream = &amqp.Stream{}
 			}
-			sub := sourcetest.NewTask(t).Open(source, 1)
+			sub := subscribetest.NewTask(t).Open(source, 1)
 			if _, err := r.QueueDelete(source.Queue, false, false, false); err != nil {
 				t.Fatal(err)
 			}
-			sourcetest.WantError(t, sub.Fails(0), source.Queue, "the queue was deleted")
+			subscribetest.WantError(t, sub.Fails(0), source.Queue, "the queue was deleted")
 		})
 	}
 }
@@ -236,11 +235,11 @@ func TestLetterReturned(t *testing.T) {
 	queue, letters := r.declare("classic"), r.declare("quorum")
 	full := r.declare("classic", "x-max-length", int32(0), "x-overflow", "reject-publish")
 	r.bodies(queue, "a")
-	sub := sourcetest.NewTask(t).Open(r.source(queue), 1)
+	sub := subscribetest.NewTask(t).Open(r.source(queue), 1)
 	m := sub.Take(1)[0]
 	err := sub.TryDeadLetter("nowhere", m, why(m))
-	sourcetest.WantError(t, err, `queue "nowhere"`, m.ID, "declare the queue")
-	sourcetest.WantError(t, sub.TryDeadLetter(full, m, why(m)), full, "refused it")
+	subscribetest.WantError(t, err, `queue "nowhere"`, m.ID, "declare the queue")
+	subscribetest.WantError(t, sub.TryDeadLetter(full, m, why(m)), full, "refused it")
 	if err := sub.TryDeadLetter(letters, m, why(m)); err != nil {
 		t.Fatal(err)
 	}
@@ -258,15 +257,15 @@ func TestBrokerBlocked(t *testing.T) {
 	a := connect(t, broker.Addr)
 	a.declareAs("orders", "classic")
 	a.declareAs("dead", "classic")
-	sub := sourcetest.NewTask(t).Open(rig{a, broker.Addr}.source("orders"), 1)
+	sub := subscribetest.NewTask(t).Open(rig{a, broker.Addr}.source("orders"), 1)
 	m := subscribe.Message{ID: "orders/1", Body: []byte("a")}
 	for range 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
-		sourcetest.WantError(t, sub.Sub.DeadLetter(ctx, "dead", m, why(m)), `queue "dead"`, "deadline")
+		subscribetest.WantError(t, sub.Sub.DeadLetter(ctx, "dead", m, why(m)), `queue "dead"`, "deadline")
 	}
-	sourcetest.Eventually(t, "that something is reported", func() bool { return len(sub.Troubles.All()) > 0 })
-	sourcetest.WantError(t, errors.New(sub.Troubles.All()[0]), broker.Addr, "takes no messages now")
+	subscribetest.Eventually(t, "that something is reported", func() bool { return len(sub.Troubles.All()) > 0 })
+	subscribetest.WantError(t, errors.New(sub.Troubles.All()[0]), broker.Addr, "takes no messages now")
 	sub.Ack() // confirmed by the broker
 	sub.Close()
 }
@@ -275,7 +274,7 @@ func TestBrokerBlocked(t *testing.T) {
 func TestUnnamed(t *testing.T) {
 	r := newRig(t)
 	queue := r.declare("classic")
-	task, seen := sourcetest.NewTask(t), map[string]bool{}
+	task, seen := subscribetest.NewTask(t), map[string]bool{}
 	for token := range int64(2) {
 		for range 2 {
 			publishPlain(t, r.admin, queue)
@@ -299,13 +298,13 @@ func TestLetterTooLarge(t *testing.T) {
 	queue, letters := a.declare("classic"), a.declare("classic")
 	r := rig{a, broker.Addr}
 	a.bodies(queue, "a")
-	task := sourcetest.NewTask(t)
+	task := subscribetest.NewTask(t)
 	sub := task.Open(r.source(queue), 1)
 	m := sub.Take(1)[0]
 	large := m
 	large.Body = make([]byte, 3000)
 	err := sub.TryDeadLetter(letters, large, why(m))
-	sourcetest.WantError(t, err, broker.Addr, "larger than the broker allows", "max_message_size")
+	subscribetest.WantError(t, err, broker.Addr, "larger than the broker allows", "max_message_size")
 	_ = sub.TryClose() // the broker may have ended its channel
 	task.Open(r.source(queue), 2).Expect("a")
 }

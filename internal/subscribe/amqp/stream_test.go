@@ -11,7 +11,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/amqp"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 )
 
@@ -28,7 +27,7 @@ func TestStreamStart(t *testing.T) {
 		t.Run(c.start, func(t *testing.T) {
 			stream := r.declare("stream")
 			r.bodies(stream, "a", "b", "c")
-			source, task := r.stream(stream, amqp.Stream{Start: c.start}), sourcetest.NewTask(t)
+			source, task := r.stream(stream, amqp.Stream{Start: c.start}), subscribetest.NewTask(t)
 			first := task.Open(source, 1)
 			if c.start == "latest" { // it is kept: nothing is missed between two runs
 				first.Close()
@@ -72,13 +71,13 @@ func TestStreamMissing(t *testing.T) {
 				}
 				source, task := r.stream(stream, amqp.Stream{Missing: missing}), taskAt(t, stream, position)
 				if missing == "stop" {
-					sourcetest.WantStop(t, task.Refused(source, 1), stream, fmt.Sprintf("offset %d", position),
+					subscribetest.WantStop(t, task.Refused(source, 1), stream, fmt.Sprintf("offset %d", position),
 						"set amqp.stream.missing")
 					return
 				}
 				sub := task.Open(source, 1)
 				r.bodies(stream, "new")
-				first := sourcetest.Texts(sub.Take(1))[:2]
+				first := subscribetest.Texts(sub.Take(1))[:2]
 				if missing == "latest" && first != "ne" || missing == "earliest" && first == "ne" {
 					t.Errorf("received %q first", first)
 				}
@@ -93,7 +92,7 @@ func TestStreamEmpty(t *testing.T) {
 	stream := r.declare("stream")
 	task := taskAt(t, stream, 7)
 	err := task.Refused(r.stream(stream, amqp.Stream{Missing: "earliest"}), 1)
-	sourcetest.WantError(t, err, stream, "is empty", "offset 7")
+	subscribetest.WantError(t, err, stream, "is empty", "offset 7")
 	if errors.Is(err, subscribe.ErrStop) {
 		t.Errorf("%v wraps ErrStop", err)
 	}
@@ -119,9 +118,9 @@ func TestStreamPosition(t *testing.T) {
 }
 
 // taskAt makes a task with a position in a stream.
-func taskAt(t *testing.T, stream string, next int) *sourcetest.Task {
+func taskAt(t *testing.T, stream string, next int) *subscribetest.Task {
 	t.Helper()
-	task := sourcetest.NewTask(t)
+	task := subscribetest.NewTask(t)
 	task.Store = subscribetest.NewStore(fmt.Appendf(nil, `{"stream":%q,"next":%d}`, stream, next))
 	return task
 }
@@ -131,9 +130,9 @@ func TestStreamForeignPosition(t *testing.T) {
 	r := newRig(t)
 	stream := r.declare("stream")
 	r.bodies(stream, "a")
-	task := sourcetest.NewTask(t)
+	task := subscribetest.NewTask(t)
 	task.Store = subscribetest.NewStore([]byte("42"))
-	sourcetest.WantStop(t, task.Refused(r.stream(stream, amqp.Stream{}), 1), stream, "is not one of a stream")
+	subscribetest.WantStop(t, task.Refused(r.stream(stream, amqp.Stream{}), 1), stream, "is not one of a stream")
 	taskAt(t, "other", 7).Open(r.stream(stream, amqp.Stream{}), 1).Expect("a")
 }
 
@@ -142,7 +141,7 @@ func TestStreamStaleOwner(t *testing.T) {
 	r := newRig(t)
 	stream := r.declare("stream")
 	r.bodies(stream, "a", "b")
-	task := sourcetest.NewTask(t)
+	task := subscribetest.NewTask(t)
 	stale := task.Open(r.stream(stream, amqp.Stream{}), 1)
 	got := stale.Take(2)
 	task.Open(r.stream(stream, amqp.Stream{}), 2).Expect("a b")
@@ -163,7 +162,7 @@ func TestLongerStreamMadeAgain(t *testing.T) {
 				stream := r.declare("stream")
 				r.bodies(stream, "a", "b", "c")
 				source := r.stream(stream, amqp.Stream{Start: start, Missing: missing})
-				task := sourcetest.NewTask(t)
+				task := subscribetest.NewTask(t)
 				first := task.Open(source, 1)
 				if start == "earliest" {
 					first.Ack(first.Expect("a b c")...)
@@ -178,7 +177,7 @@ func TestLongerStreamMadeAgain(t *testing.T) {
 				r.declareAs(stream, "stream")
 				r.bodies(stream, "n0", "n1", "n2", "n3", "n4", "n5")
 				if missing == "stop" {
-					sourcetest.WantStop(t, task.Refused(source, 3), stream, "made again", "set amqp.stream.missing")
+					subscribetest.WantStop(t, task.Refused(source, 3), stream, "made again", "set amqp.stream.missing")
 					return
 				}
 				task.Open(source, 3).Close()

@@ -14,7 +14,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/amqp"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/test/testbroker"
 	"github.com/shardctl/shardctl/test/testprocess"
@@ -139,7 +138,7 @@ func (a admin) declareAs(name, kind string, args ...any) {
 // publish publishes messages through the queue's exchange, by their keys.
 func (a admin) publish(queue string, messages ...subscribe.Message) {
 	a.t.Helper()
-	if err := a.tryPublish(sourcetest.Patience, queue, messages...); err != nil {
+	if err := a.tryPublish(subscribetest.Patience, queue, messages...); err != nil {
 		a.t.Fatal(err)
 	}
 }
@@ -185,7 +184,7 @@ func (a admin) tryPublish(within time.Duration, queue string, messages ...subscr
 // started has no route to a stream. While the stream starts, a message may be kept and its channel never learns of it.
 func (a admin) untilTaken(addr, queue, body string) admin {
 	a.t.Helper()
-	sourcetest.Eventually(a.t, "that "+queue+" takes a message", func() bool {
+	subscribetest.Eventually(a.t, "that "+queue+" takes a message", func() bool {
 		err := a.tryPublish(3*time.Second, queue, subscribe.Message{Body: []byte(body)})
 		if err != nil {
 			a.t.Log(err)
@@ -210,7 +209,7 @@ func (a admin) bodies(queue string, bodies ...string) {
 func (a admin) read(queue string, n int) (read []amqp091.Delivery) {
 	a.t.Helper()
 	for len(read) < n {
-		sourcetest.Eventually(a.t, fmt.Sprintf("%d of %d messages in %s", len(read)+1, n, queue), func() bool {
+		subscribetest.Eventually(a.t, fmt.Sprintf("%d of %d messages in %s", len(read)+1, n, queue), func() bool {
 			d, ok, err := a.Get(queue, true)
 			if err != nil {
 				a.t.Fatal(err)
@@ -231,7 +230,7 @@ func publishPlain(t *testing.T, a admin, queue string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if taken, err := d.WaitContext(sourcetest.Context(t)); err != nil || !taken {
+	if taken, err := d.WaitContext(subscribetest.Context(t)); err != nil || !taken {
 		t.Fatal("the broker has not taken what was published", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
+	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 )
 
 // leaderless has a cluster answer that partition 1 of three has no leader, for as long as absent says so. The logs of
@@ -89,13 +89,13 @@ func TestPartitionWithoutALeader(t *testing.T) {
 			o := b.Open(source, 2)
 			o.Troubles.Want(t, "partition 1: LEADER_NOT_AVAILABLE")
 			_, err = o.Sub.(subscribe.Lagging).Lag(b.ctx())
-			sourcetest.WantError(t, err, "partition 1: LEADER_NOT_AVAILABLE")
+			subscribetest.WantError(t, err, "partition 1: LEADER_NOT_AVAILABLE")
 			b.publish("orders", 0, "a")
 			o.Ack(o.Expect("a")...)
 			b.publish("orders", 1, "b") // it has a leader, before that is noticed
 			absent.Store(false)
 			o.Ack(o.Expect("b")...)
-			sourcetest.Eventually(t, "nothing is wrong", func() bool { return lastTrouble(o) == "<nil>" })
+			subscribetest.Eventually(t, "nothing is wrong", func() bool { return lastTrouble(o) == "<nil>" })
 			if lag := o.Lag(); lag.Messages != 0 {
 				t.Errorf("behind by %+v", lag)
 			}
@@ -141,7 +141,7 @@ func TestNoPartitionHasALeader(t *testing.T) {
 	b.create("orders", 3)
 	leaderless(cluster, nil).Store(true)
 	err = b.Refused(b.source("orders", func(s *Source) { s.Partitions = []int32{1} }), 1)
-	sourcetest.WantError(t, err, "topic orders: partition 1: LEADER_NOT_AVAILABLE")
+	subscribetest.WantError(t, err, "topic orders: partition 1: LEADER_NOT_AVAILABLE")
 }
 
 // A position that turns out to be lost when its partition is there ends the subscription, as it does when it opens.
@@ -158,7 +158,7 @@ func TestPositionOfAnAbsentPartitionIsLost(t *testing.T) {
 	absent.Store(true)
 	o := b.Open(b.source("orders", nil), 1)
 	absent.Store(false)
-	sourcetest.WantStop(t, o.Fails(0), "partition 1", "position 10 is lost")
+	subscribetest.WantStop(t, o.Fails(0), "partition 1", "position 10 is lost")
 }
 
 func TestLeaderless(t *testing.T) {
@@ -166,7 +166,7 @@ func TestLeaderless(t *testing.T) {
 	if err := is.leaderless([]int32{0, 2}).report(); err != nil {
 		t.Error(err)
 	}
-	sourcetest.WantError(t, is.leaderless([]int32{3, 0, 1}).report(), "partition 1, 3: LEADER_NOT_AVAILABLE",
+	subscribetest.WantError(t, is.leaderless([]int32{3, 0, 1}).report(), "partition 1, 3: LEADER_NOT_AVAILABLE",
 		"other partitions go on")
 }
 
@@ -209,9 +209,9 @@ func TestPartitionLosesItsLeader(t *testing.T) {
 		return answer, nil, lost.Load()
 	})
 	reported := func() bool { return o.Troubles.Count("partition 1: LEADER_NOT_AVAILABLE") > 0 }
-	sourcetest.Eventually(t, "that it is reported", reported)
+	subscribetest.Eventually(t, "that it is reported", reported)
 	b.publish("orders", 0, "a")
 	o.Ack(o.Expect("a")...)
 	lost.Store(false)
-	sourcetest.Eventually(t, "nothing is wrong", func() bool { return lastTrouble(o) == "<nil>" })
+	subscribetest.Eventually(t, "nothing is wrong", func() bool { return lastTrouble(o) == "<nil>" })
 }

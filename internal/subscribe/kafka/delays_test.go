@@ -19,8 +19,8 @@ import (
 
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/cloudevents"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/internal/subscribe/jsonlines"
+	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -62,7 +62,7 @@ func (b *bench) isCommitted(topic string, want ...int64) {
 	b.T.Helper()
 	began := time.Now()
 	for p, offset := range want {
-		sourcetest.Eventually(b.T, fmt.Sprintf("offset %d of partition %d", offset, p), func() bool {
+		subscribetest.Eventually(b.T, fmt.Sprintf("offset %d of partition %d", offset, p), func() bool {
 			at, _ := b.committed(topic, topic, int32(p))
 			return at == offset
 		})
@@ -163,7 +163,7 @@ func TestTransactions(t *testing.T) {
 	// The marks of transactions and what was aborted hold up neither the lag nor the position.
 	ctx := b.ctx()
 	go func() { _, _ = o.Sub.Receive(ctx, 1) }()
-	sourcetest.Eventually(t, "no lag", func() bool { return o.Lag().Messages == 0 })
+	subscribetest.Eventually(t, "no lag", func() bool { return o.Lag().Messages == 0 })
 	transact(b, topic, kgo.TryCommit, "c")
 	uncommitted := b.Open(b.source(topic, func(s *Source) { s.Group, s.Isolation = "all-"+topic, ReadUncommitted }), 1)
 	uncommitted.Expect("aborted a b aborted too c")

@@ -14,12 +14,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
+	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 )
 
 // bench is a broker in memory, or a real one, and a client for what tests do to it.
 type bench struct {
-	*sourcetest.Task
+	*subscribetest.Task
 
 	addr   string
 	client *kgo.Client
@@ -46,10 +46,10 @@ func benchOf(t *testing.T, addr string, opts ...kgo.Opt) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return &bench{sourcetest.Named(t, "g", "n"), addr, client, kadm.NewClient(client)}
+	return &bench{subscribetest.Named(t, "g", "n"), addr, client, kadm.NewClient(client)}
 }
 
-func (b *bench) ctx() context.Context { b.T.Helper(); return sourcetest.Context(b.T) }
+func (b *bench) ctx() context.Context { b.T.Helper(); return subscribetest.Context(b.T) }
 
 func (b *bench) create(topic string, partitions int32) {
 	b.T.Helper()
@@ -57,8 +57,8 @@ func (b *bench) create(topic string, partitions int32) {
 		b.T.Fatal(err)
 	}
 	// A broker says that a topic is made before it serves it, and before it coordinates its first group.
-	sourcetest.Eventually(b.T, "the topic "+topic, func() bool { return b.served(topic, int(partitions)) })
-	sourcetest.Eventually(b.T, "a coordinator", func() bool {
+	subscribetest.Eventually(b.T, "the topic "+topic, func() bool { return b.served(topic, int(partitions)) })
+	subscribetest.Eventually(b.T, "a coordinator", func() bool {
 		_, err := b.admin.FetchOffsets(b.ctx(), "any")
 		return err == nil || errors.Is(err, kerr.GroupIDNotFound)
 	})

@@ -18,7 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
+	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testbroker"
 )
@@ -76,14 +76,14 @@ func TestBrokerRestart(t *testing.T) {
 	broker.Kill()
 	ack := make(chan error, 1)
 	go func() { ack <- o.TryAck(got[1:]...) }()
-	sourcetest.Eventually(t, "that the broker is away", func() bool { return o.Troubles.Count("cannot connect") > 0 })
+	subscribetest.Eventually(t, "that the broker is away", func() bool { return o.Troubles.Count("cannot connect") > 0 })
 	broker.Start()
 	if err := <-ack; err != nil {
 		t.Fatalf("the acknowledgement did not wait for the broker: %v", err)
 	}
 	b.publish("orders", 0, "3")
 	o.Ack(o.Expect("2 3")...)
-	sourcetest.Eventually(t, "that the broker is back", func() bool { return lastTrouble(o) == "<nil>" })
+	subscribetest.Eventually(t, "that the broker is back", func() bool { return lastTrouble(o) == "<nil>" })
 	if offset, _ := b.committed(group, "orders", 0); offset != 4 {
 		t.Errorf("committed is %d", offset)
 	}
@@ -97,8 +97,8 @@ func TestBrokerHangs(t *testing.T) {
 	o := b.Open(b.source("orders", nil), 1)
 	broker.Freeze()
 	defer broker.Thaw()
-	sourcetest.WantError(t, b.Refused(b.source("orders", nil), 1), broker.Addr)
-	sourcetest.Eventually(t, "that the broker hangs", func() bool { return o.Troubles.Count("does not answer") > 0 })
+	subscribetest.WantError(t, b.Refused(b.source("orders", nil), 1), broker.Addr)
+	subscribetest.Eventually(t, "that the broker hangs", func() bool { return o.Troubles.Count("does not answer") > 0 })
 	broker.Thaw()
 	b.publish("orders", 0, "0")
 	o.Ack(o.Expect("0")...)
@@ -144,11 +144,11 @@ func TestLogIsDeletedWhileItIsRead(t *testing.T) {
 	o := b.Open(s, 1)
 	o.Ack(o.Take(1)...)
 	b.deleteBefore(topic, 39)
-	sourcetest.WantStop(t, o.Fails(39), "position 1 is lost")
+	subscribetest.WantStop(t, o.Fails(39), "position 1 is lost")
 	o.Close()
 	s.Missing = Earliest
 	o = b.Open(s, 2)
-	sourcetest.WantError(t, o.Fails(0), "partition 0: the log does not hold the next message any more")
+	subscribetest.WantError(t, o.Fails(0), "partition 0: the log does not hold the next message any more")
 	o.Close()
 	if got := b.Open(s, 3).Take(1); got[0].ID != topic+"/0/39" {
 		t.Errorf("went on at %s", got[0].ID)
@@ -159,7 +159,7 @@ func TestPositionBeyondTheLog(t *testing.T) {
 	b, topic := topicOf(t, 1)
 	b.publish(topic, 0, numbered(0, 3)...)
 	b.commit(topic, topic, 0, 10, "")
-	sourcetest.WantStop(t, b.Refused(b.source(topic, named(topic, nil)), 1), "truncated and ends at offset 3")
+	subscribetest.WantStop(t, b.Refused(b.source(topic, named(topic, nil)), 1), "truncated and ends at offset 3")
 	o := b.Open(b.source(topic, named(topic, func(s *Source) { s.Missing = Earliest })), 1)
 	o.Expect("0 1 2")
 }
@@ -173,11 +173,11 @@ func TestTopicMadeAgainWithFewerPartitions(t *testing.T) {
 	if _, err := b.admin.DeleteTopic(b.ctx(), topic); err != nil {
 		t.Fatal(err)
 	}
-	sourcetest.Eventually(t, "the topic is gone", func() bool {
+	subscribetest.Eventually(t, "the topic is gone", func() bool {
 		_, err := describeTopic(b.ctx(), b.client, topic)
 		return errors.Is(err, errNoTopic)
 	})
-	sourcetest.WantError(t, o.Fails(0), "topic "+topic)
+	subscribetest.WantError(t, o.Fails(0), "topic "+topic)
 	o.Ack() // nothing
 	o.Close()
 	b = benchOf(t, b.addr)
@@ -195,7 +195,7 @@ func TestAcknowledgementOfATopicThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	b = benchOf(t, b.addr)
-	sourcetest.Eventually(t, "it is made again", func() bool {
+	subscribetest.Eventually(t, "it is made again", func() bool {
 		_, err := b.admin.CreateTopic(b.ctx(), 1, 1, nil, topic)
 		return err == nil
 	})
@@ -220,7 +220,7 @@ func TestGroupWithMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = b.Refused(b.source(topic, named(topic, nil)), 1)
-	sourcetest.WantError(t, err, "the group "+topic+" has members")
+	subscribetest.WantError(t, err, "the group "+topic+" has members")
 }
 
 func TestDeadLetterThatIsTooLarge(t *testing.T) {
@@ -235,7 +235,7 @@ func TestDeadLetterThatIsTooLarge(t *testing.T) {
 	m := subscribe.Message{ID: topic + "/0/0", Body: make([]byte, 5000)}
 	_, _ = rand.Read(m.Body) // what compresses well would fit
 	err := o.TryDeadLetter(letters, m, subscribe.Why{Err: errors.New("no")})
-	sourcetest.WantError(t, err, "raise max.message.bytes of topic "+letters)
+	subscribetest.WantError(t, err, "raise max.message.bytes of topic "+letters)
 }
 
 // Wrong passwords are an error at once, and a right one is all that is missing.
@@ -266,13 +266,13 @@ func TestPasswords(t *testing.T) {
 	for mechanism, user := range map[string]string{"PLAIN": "admin", "SCRAM-SHA-256": "user", "SCRAM-SHA-512": "user"} {
 		began := time.Now()
 		err := open(SASL{mechanism, user, "secret", ""})
-		sourcetest.WantError(t, err, "check the user and password of kafka.sasl")
+		subscribetest.WantError(t, err, "check the user and password of kafka.sasl")
 		if took := time.Since(began); took > openWithin {
 			t.Errorf("%s: that took %s", mechanism, took)
 		}
-		sourcetest.WantError(t, open(SASL{mechanism, user, "right", ""}), "the topic does not")
+		subscribetest.WantError(t, open(SASL{mechanism, user, "right", ""}), "the topic does not")
 	}
-	sourcetest.WantError(t, open(SASL{}), "check kafka.tls, kafka.sasl and the port")
+	subscribetest.WantError(t, open(SASL{}), "check kafka.tls, kafka.sasl and the port")
 }
 
 // A broker of two dies, and with it the leader of one partition. The others go on, and it is taken up with its broker.
@@ -291,21 +291,21 @@ func TestPartitionWithoutALeaderOfRealBrokers(t *testing.T) {
 	o.Close()
 
 	second.Kill()
-	sourcetest.Eventually(t, "it is noticed", func() bool {
+	subscribetest.Eventually(t, "it is noticed", func() bool {
 		topics, err := b.admin.ListTopics(b.ctx(), "orders")
 		return err == nil && topics["orders"].Partitions[1].Leader < 0
 	})
 	o = b.Open(source, 2)
 	o.Troubles.Want(t, "partition 1: LEADER_NOT_AVAILABLE")
 	_, err := o.Sub.(subscribe.Lagging).Lag(b.ctx())
-	sourcetest.WantError(t, err, "partition 1: LEADER_NOT_AVAILABLE")
+	subscribetest.WantError(t, err, "partition 1: LEADER_NOT_AVAILABLE")
 	b.publish("orders", 0, "c")
 	b.publish("orders", 2, "d")
 	o.Ack(o.Take(2)...)
 	second.Start()
 	b.publish("orders", 1, "e")
 	o.Ack(o.Expect("e")...)
-	sourcetest.Eventually(t, "nothing is wrong", func() bool { return lastTrouble(o) == "<nil>" })
+	subscribetest.Eventually(t, "nothing is wrong", func() bool { return lastTrouble(o) == "<nil>" })
 }
 
 // createOn creates a topic with a partition on each of these brokers.
@@ -320,7 +320,7 @@ func (b *bench) createOn(topic string, brokers ...int32) {
 		one.ReplicaAssignment = append(one.ReplicaAssignment, on)
 	}
 	request.Topics = append(request.Topics, one)
-	sourcetest.Eventually(b.T, "the topic "+topic, func() bool {
+	subscribetest.Eventually(b.T, "the topic "+topic, func() bool {
 		_, err := request.RequestWith(b.ctx(), b.client)
 		return err == nil && b.served(topic, len(brokers))
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
+	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/suites"
 )
@@ -107,7 +107,7 @@ func TestPartitionThatDoesNotExist(t *testing.T) {
 	b := fake(t)
 	b.create("orders", 2)
 	err := b.Refused(b.source("orders", func(s *Source) { s.Partitions = []int32{1, 2} }), 1)
-	sourcetest.WantError(t, err, "there is no partition 2, the topic has 2: add partitions")
+	subscribetest.WantError(t, err, "there is no partition 2, the topic has 2: add partitions")
 }
 
 func TestSomePartitions(t *testing.T) {
@@ -197,7 +197,7 @@ func TestTopicThatIsAnotherEndsTheSubscription(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.create("orders", 2)
-	sourcetest.WantError(t, o.Fails(0), "deleted", "topic orders")
+	subscribetest.WantError(t, o.Fails(0), "deleted", "topic orders")
 }
 
 func TestStoredPositionsOfAnotherTopic(t *testing.T) {
@@ -210,7 +210,7 @@ func TestStoredPositionsOfAnotherTopic(t *testing.T) {
 	b.Open(source(Stop), 1).Close()
 	b = b.again("orders", 2)
 	b.publish("orders", 0, "new")
-	sourcetest.WantStop(t, b.Refused(source(Stop), 1), "partition 2 (checkpoint)", "the topic has 2 partitions")
+	subscribetest.WantStop(t, b.Refused(source(Stop), 1), "partition 2 (checkpoint)", "the topic has 2 partitions")
 	b.Open(source(Earliest), 1).Expect("new")
 }
 
@@ -246,7 +246,7 @@ func TestPositionGone(t *testing.T) {
 					b.publish("orders", 0, "n0", "n1", "n2", "n3")
 					if want == "" {
 						for range 2 { // it does not go on by itself
-							sourcetest.WantStop(t, b.Refused(source, 2), "lost", "set kafka.missing", "orders")
+							subscribetest.WantStop(t, b.Refused(source, 2), "lost", "set kafka.missing", "orders")
 						}
 						return
 					}
@@ -288,7 +288,7 @@ func TestDeadLetterToTopicThatDoesNotExist(t *testing.T) {
 	m := o.Expect("a")[0]
 	why := subscribe.Why{Identity: tasks.Identity{Group: "g", Name: "n"}, ID: m.ID, Err: errors.New("no")}
 	err := o.TryDeadLetter("orders-dead", m, why)
-	sourcetest.WantError(t, err, "topic orders-dead does not exist: create it")
+	subscribetest.WantError(t, err, "topic orders-dead does not exist: create it")
 	b.create("orders-dead", 1)
 	if err := o.TryDeadLetter("orders-dead", m, why); err != nil {
 		t.Error(err)
@@ -300,8 +300,8 @@ func TestWrongPassword(t *testing.T) {
 	as := func(password string) Source {
 		return b.source("orders", func(s *Source) { s.SASL = SASL{"PLAIN", "admin", password, ""} })
 	}
-	sourcetest.WantError(t, b.Refused(as("secret"), 1), "kafka.sasl", b.addr)
-	sourcetest.WantError(t, b.Refused(as("right"), 1), "the topic does not exist")
+	subscribetest.WantError(t, b.Refused(as("secret"), 1), "kafka.sasl", b.addr)
+	subscribetest.WantError(t, b.Refused(as("right"), 1), "the topic does not exist")
 }
 
 func TestBrokerThatIsNotThere(t *testing.T) {
@@ -309,17 +309,19 @@ func TestBrokerThatIsNotThere(t *testing.T) {
 	b := fake(t)
 	b.addr = "127.0.0.1:1"
 	began := time.Now()
-	sourcetest.WantError(t, b.Refused(b.source("orders", nil), 1), "127.0.0.1:1", "refused")
+	subscribetest.WantError(t, b.Refused(b.source("orders", nil), 1), "127.0.0.1:1", "refused")
 	if took := time.Since(began); took > openWithin {
 		t.Errorf("that took %s", took)
 	}
 }
 
 // rivalsSoon has each save look whether somebody else commits.
-func rivalsSoon(o *sourcetest.Client) { o.Sub.(*subscription).kept.(*inBroker).checked = time.Time{} }
+func rivalsSoon(o *subscribetest.Client) {
+	o.Sub.(*subscription).kept.(*inBroker).checked = time.Time{}
+}
 
 // lastTrouble is what a subscription said last of itself.
-func lastTrouble(o *sourcetest.Client) string {
+func lastTrouble(o *subscribetest.Client) string {
 	all := o.Troubles.All()
 	return all[len(all)-1]
 }
@@ -356,7 +358,7 @@ func TestStaleOwnerFindsTheNewOnesCommit(t *testing.T) {
 	o := b.Open(b.source("orders", nil), 2)
 	o.Ack(o.Expect("b c")...)
 	rivalsSoon(stale)
-	sourcetest.WantError(t, stale.TryAck(got[1]), "a newer owner of the task, token 2, has committed")
+	subscribetest.WantError(t, stale.TryAck(got[1]), "a newer owner of the task, token 2, has committed")
 	if offset, _ := b.committed(group, "orders", 0); offset != 3 {
 		t.Errorf("committed is %d", offset)
 	}
@@ -372,7 +374,7 @@ func TestLag(t *testing.T) {
 		t.Errorf("at first %+v", lag)
 	}
 	got := o.Take(3)
-	if lag := o.Lag(); lag.Messages != 3 || lag.Seconds < 0 || lag.Seconds > sourcetest.Patience.Seconds() {
+	if lag := o.Lag(); lag.Messages != 3 || lag.Seconds < 0 || lag.Seconds > subscribetest.Patience.Seconds() {
 		t.Errorf("received %+v", lag)
 	}
 	o.Ack(got...)

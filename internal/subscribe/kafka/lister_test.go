@@ -13,7 +13,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/discover"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
+	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 )
 
 var noEnv = discover.Env{Lookup: func(string) (string, bool) { return "", false }}
@@ -65,7 +65,7 @@ func expectListed(t *testing.T, b *bench, prefix string) {
 		t.Fatal(err)
 	}
 	l.Per = PerPartition
-	sourcetest.Eventually(t, "what was added", func() bool {
+	subscribetest.Eventually(t, "what was added", func() bool {
 		got := listed(t, l, env)
 		return slices.Contains(got, prefix+"orders-asia:0") && slices.Contains(got, prefix+"orders-us:1")
 	})

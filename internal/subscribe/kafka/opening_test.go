@@ -17,7 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
+	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 )
 
 // resumable is a topic of a cluster that a subscription has worked on up to offset 5, and that has one message more.
@@ -52,7 +52,7 @@ func waits(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
-	case <-time.After(sourcetest.Patience):
+	case <-time.After(subscribetest.Patience):
 		return false
 	}
 }
@@ -101,7 +101,7 @@ func TestDeadLetterEndsWithItsContext(t *testing.T) {
 		cluster.SleepControl(func() { goOn.within() })
 		return nil, nil, false
 	})
-	ctx, cancel := context.WithCancelCause(sourcetest.Context(t))
+	ctx, cancel := context.WithCancelCause(subscribetest.Context(t))
 	over := errors.New("over")
 	go func() {
 		<-asked
@@ -229,7 +229,7 @@ func TestTLS(t *testing.T) {
 			Enabled: true, CertFile: ca, KeyFile: "source.go",
 		},
 	} {
-		sourcetest.WantError(t, b.Refused(b.source("orders", func(s *Source) { s.TLS = as }), 1), want)
+		subscribetest.WantError(t, b.Refused(b.source("orders", func(s *Source) { s.TLS = as }), 1), want)
 	}
 }
 
@@ -253,7 +253,7 @@ func TestPositionsAreKeptFromExpiring(t *testing.T) {
 	// A stale owner renews nothing.
 	newer := b.Open(b.source("orders", nil), 3)
 	newer.Ack(newer.Expect("b")...)
-	sourcetest.WantError(t, kept.renew(b.ctx()), "a newer owner of the task, token 3")
+	subscribetest.WantError(t, kept.renew(b.ctx()), "a newer owner of the task, token 3")
 	if offset, by := b.committed(group, "orders", 0); offset != 2 || by != "shardctl g/n 3" {
 		t.Errorf("committed is %d by %q", offset, by)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/internal/subscribe/mqtt"
+	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -33,7 +33,7 @@ func TestTakeOver(t *testing.T) {
 	broker := testbroker.Shared(t, testbroker.KindMosquitto)
 	topic := testbroker.Name()
 	a := connect(t, broker.Addr)
-	task := sourcetest.NewTask(t)
+	task := subscribetest.NewTask(t)
 	first := task.Open(source(broker.Addr, topic), 1)
 	a.bodies(topic, "a", "b", "c")
 	got := first.Take(3)
@@ -42,7 +42,7 @@ func TestTakeOver(t *testing.T) {
 	if !again[0].Again || again[0].ID != got[1].ID {
 		t.Errorf("%+v came again as %+v", got[1], again[0])
 	}
-	sourcetest.WantError(t, first.Fails(0), broker.Addr, topic, "has taken the session", "over", "mqtt.clientID")
+	subscribetest.WantError(t, first.Fails(0), broker.Addr, topic, "has taken the session", "over", "mqtt.clientID")
 	if err := first.TryAck(got[1:]...); err == nil {
 		t.Error("the Ack of the owner before returned no error")
 	}
@@ -52,17 +52,17 @@ func TestOpenRefuses(t *testing.T) {
 	broker := testbroker.Mosquitto(t, "allow_anonymous false")
 	s := source(broker.Addr, "orders")
 	s.Login = mqtt.Login{User: "shardctl", Password: "secret"}
-	task := sourcetest.NewTask(t)
-	sourcetest.WantError(t, task.Refused(s, 1), broker.Addr, "orders", "refuses the user or password")
+	task := subscribetest.NewTask(t)
+	subscribetest.WantError(t, task.Refused(s, 1), broker.Addr, "orders", "refuses the user or password")
 	broker.Stop()
-	sourcetest.WantError(t, task.Refused(s, 1), broker.Addr, "orders", "cannot be reached")
+	subscribetest.WantError(t, task.Refused(s, 1), broker.Addr, "orders", "cannot be reached")
 }
 
 // The second server is used where the first one is down.
 func TestServers(t *testing.T) {
 	broker := testbroker.Shared(t, testbroker.KindMosquitto)
 	s := source("127.0.0.1:1,mqtt://"+broker.Addr, testbroker.Name())
-	sourcetest.NewTask(t).Open(s, 1)
+	subscribetest.NewTask(t).Open(s, 1)
 }
 
 // A broker that hangs is noticed within two intervals.
@@ -70,22 +70,22 @@ func TestBrokerFrozen(t *testing.T) {
 	broker := testbroker.Mosquitto(t)
 	s := source(broker.Addr, "orders")
 	s.KeepAlive = time.Second
-	sub := sourcetest.NewTask(t).Open(s, 1)
+	sub := subscribetest.NewTask(t).Open(s, 1)
 	broker.Freeze()
 	defer broker.Thaw()
-	sourcetest.WantError(t, sub.Fails(0), broker.Addr, "does not answer")
+	subscribetest.WantError(t, sub.Fails(0), broker.Addr, "does not answer")
 }
 
 // A broker that was stopped in order has the session, with what was not acknowledged.
 func TestBrokerRestarted(t *testing.T) {
 	broker := testbroker.Mosquitto(t)
 	a := connect(t, broker.Addr)
-	task := sourcetest.NewTask(t)
+	task := subscribetest.NewTask(t)
 	sub := task.Open(source(broker.Addr, "orders"), 1)
 	a.bodies("orders", "a", "b", "c")
 	sub.Ack(sub.Take(3)[0])
 	broker.Stop()
-	sourcetest.WantError(t, sub.Fails(0), broker.Addr)
+	subscribetest.WantError(t, sub.Fails(0), broker.Addr)
 	broker.Start()
 	task.Open(source(broker.Addr, "orders"), 1).Expect("b c")
 }
@@ -94,7 +94,7 @@ func TestBrokerRestarted(t *testing.T) {
 func TestSessionGone(t *testing.T) {
 	broker := testbroker.Shared(t, testbroker.KindMosquitto)
 	topic := testbroker.Name()
-	task := sourcetest.NewTask(t)
+	task := subscribetest.NewTask(t)
 	missing := func() int { return task.Log.Count("Messages may be missing") }
 	task.Open(source(broker.Addr, topic), 1).Close()
 	if missing() != 0 {
@@ -116,7 +116,7 @@ func TestTopicChanged(t *testing.T) {
 	broker := testbroker.Shared(t, testbroker.KindMosquitto)
 	a := connect(t, broker.Addr)
 	was, now := testbroker.Name(), testbroker.Name()
-	task := sourcetest.NewTask(t)
+	task := subscribetest.NewTask(t)
 	task.Open(source(broker.Addr, was), 1).Close()
 	sub := task.Open(source(broker.Addr, now), 1)
 	a.bodies(was, "old")
@@ -129,7 +129,7 @@ func TestFilter(t *testing.T) {
 	broker := testbroker.Shared(t, testbroker.KindMosquitto)
 	a := connect(t, broker.Addr)
 	name := testbroker.Name()
-	sub := sourcetest.NewTask(t).Open(source(broker.Addr, name+"/+/t"), 1)
+	sub := subscribetest.NewTask(t).Open(source(broker.Addr, name+"/+/t"), 1)
 	a.publish(name+"/1/t", 1, subscribe.Message{Body: []byte("x"), Headers: map[string]string{"id": "42"}})
 	m := sub.Take(1)[0]
 	if topic := name + "/1/t"; string(m.Key) != topic || m.Headers["mqtt-topic"] != topic || m.ID != topic+"/42" {
@@ -142,20 +142,20 @@ func TestLetterToNobody(t *testing.T) {
 	broker := testbroker.Shared(t, testbroker.KindMosquitto)
 	a := connect(t, broker.Addr)
 	topic := testbroker.Name()
-	sub := sourcetest.NewTask(t).Open(source(broker.Addr, topic), 1)
+	sub := subscribetest.NewTask(t).Open(source(broker.Addr, topic), 1)
 	a.bodies(topic, "a")
 	m := sub.Take(1)[0]
 	err := sub.TryDeadLetter(testbroker.Name(), m, subscribe.Why{ID: m.ID, Err: errors.New("500")})
-	sourcetest.WantError(t, err, broker.Addr, m.ID, "it has no subscriber")
+	subscribetest.WantError(t, err, broker.Addr, m.ID, "it has no subscriber")
 }
 
 // A packet that is larger than the broker takes is not sent: it would end the connection.
 func TestLetterTooLarge(t *testing.T) {
 	broker := testbroker.Mosquitto(t, "max_packet_size 1000")
-	sub := sourcetest.NewTask(t).Open(source(broker.Addr, "orders"), 1)
+	sub := subscribetest.NewTask(t).Open(source(broker.Addr, "orders"), 1)
 	m := subscribe.Message{ID: "orders/1", Body: make([]byte, 2000)}
 	err := sub.TryDeadLetter("dead", m, subscribe.Why{ID: m.ID, Err: errors.New("500")})
-	sourcetest.WantError(t, err, broker.Addr, "dead", "the broker takes 1000")
+	subscribetest.WantError(t, err, broker.Addr, "dead", "the broker takes 1000")
 }
 
 // Attempts are kept in the checkpoint, up to the message's acknowledgement.
@@ -163,7 +163,7 @@ func TestAttemptsInTheCheckpoint(t *testing.T) {
 	broker := testbroker.Shared(t, testbroker.KindMosquitto)
 	topic := testbroker.Name()
 	a := connect(t, broker.Addr)
-	task := sourcetest.NewTask(t)
+	task := subscribetest.NewTask(t)
 	owner := task.Open(source(broker.Addr, topic), 1)
 	a.bodies(topic, "a", "b", "c")
 	got := owner.Take(3)
@@ -183,7 +183,7 @@ func TestAttemptsInTheCheckpoint(t *testing.T) {
 }
 
 // said is a status, and what is logged. It implements taskrun.Status.
-type said struct{ troubles, log sourcetest.Lines }
+type said struct{ troubles, log subscribetest.Lines }
 
 func (*said) Running()            {}
 func (*said) Lag(elect.Lag)       {}
@@ -244,14 +244,14 @@ func TestTwoTasksWithOneClientID(t *testing.T) {
 			t.Logf("one says %q, and logs %q", s.troubles.All(), s.log.All())
 		}
 	})
-	sourcetest.Eventually(t, "that both report what is wrong", func() bool {
+	subscribetest.Eventually(t, "that both report what is wrong", func() bool {
 		return reports(&both[0].troubles, broker.Addr, id) && reports(&both[1].troubles, broker.Addr, id) &&
 			both[0].log.Count("that this task has not made")+both[1].log.Count("that this task has not made") > 0
 	})
 }
 
 // reports says whether the troubles of a task are reported as such that last, with the broker and the session.
-func reports(troubles *sourcetest.Lines, addr, id string) bool {
+func reports(troubles *subscribetest.Lines, addr, id string) bool {
 	_, lasting, ok := strings.Cut(strings.Join(troubles.All(), "\n"), "keeps breaking soon after it is opened")
 	return ok && !strings.Contains(lasting, "<nil>") &&
 		strings.Contains(lasting, "has taken the session \""+id+"\" over") &&

@@ -12,7 +12,7 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
+	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 )
 
 // eager is a broker for one client. It answers requests in their order, behind all that it was told to send, and heeds
@@ -112,7 +112,7 @@ func TestRequestsAreAnsweredBehindAFlood(t *testing.T) {
 	for _, qos := range []byte{0, 1} {
 		t.Run(fmt.Sprintf("quality of service %d", qos), func(t *testing.T) {
 			broker := newEager(t, numbered(1, many, qos)...)
-			sub := sourcetest.NewTask(t).Open(broker.source, 1)
+			sub := subscribetest.NewTask(t).Open(broker.source, 1)
 			first := sub.Take(1)
 			broker.publish(numbered(many+1, many, qos)...)
 			if err := sub.TryDeadLetter("dead", first[0], subscribe.Why{Err: errors.New("500")}); err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/internal/subscribe/mqtt"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/test/testbroker"
@@ -95,7 +94,7 @@ func connect(t *testing.T, addr string) admin {
 // listen subscribes to a topic for read.
 func (a admin) listen(topic string) {
 	a.t.Helper()
-	if _, err := a.Subscribe(sourcetest.Context(a.t), &paho.Subscribe{
+	if _, err := a.Subscribe(subscribetest.Context(a.t), &paho.Subscribe{
 		Subscriptions: []paho.SubscribeOptions{{Topic: topic, QoS: 1}},
 	}); err != nil {
 		a.t.Fatal(err)
@@ -109,8 +108,8 @@ func (a admin) read(n int) (read []*paho.Publish) {
 		select {
 		case p := <-a.came:
 			read = append(read, p)
-		case <-time.After(sourcetest.Patience):
-			a.t.Fatalf("%d of %d messages within %s", len(read), n, sourcetest.Patience)
+		case <-time.After(subscribetest.Patience):
+			a.t.Fatalf("%d of %d messages within %s", len(read), n, subscribetest.Patience)
 		}
 	}
 	return read
@@ -127,7 +126,7 @@ func (a admin) publish(topic string, qos byte, messages ...subscribe.Message) {
 		for name, value := range m.Headers {
 			p.Properties.User.Add(name, value)
 		}
-		if _, err := a.Publish(sourcetest.Context(a.t), p); err != nil {
+		if _, err := a.Publish(subscribetest.Context(a.t), p); err != nil {
 			a.t.Fatal(err)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/internal/subscribe/nats"
+	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testbroker"
 )
@@ -114,9 +114,9 @@ func TestStaleOwner(t *testing.T) {
 		}
 	}()
 	owner := r.open(2)
-	sourcetest.WantError(t, stale.TryAck(got...), "a newer owner has taken over", r.name)
-	sourcetest.WantError(t, <-waiting, "a newer owner has taken over", r.name)
-	sourcetest.WantError(t, r.refused(1), "of a newer owner, with token 2", "shardctl-shop-orders-2-0")
+	subscribetest.WantError(t, stale.TryAck(got...), "a newer owner has taken over", r.name)
+	subscribetest.WantError(t, <-waiting, "a newer owner has taken over", r.name)
+	subscribetest.WantError(t, r.refused(1), "of a newer owner, with token 2", "shardctl-shop-orders-2-0")
 	if lag := owner.Lag(); lag.Messages != 3 {
 		t.Errorf("lag %+v", lag)
 	}
@@ -138,7 +138,7 @@ func TestLateConsumer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		msg, err := late.Next(jetstream.FetchMaxWait(sourcetest.Patience))
+		msg, err := late.Next(jetstream.FetchMaxWait(subscribetest.Patience))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,15 +160,15 @@ func TestTwoTasksWithOneConsumer(t *testing.T) {
 	r.stream(jetstream.StreamConfig{})
 	r.source.Consumer = "readers"
 	r.open(5)
-	other := sourcetest.Named(t, "shop", "invoices")
-	sourcetest.WantError(t, other.Refused(r.source, 9), `"shop/orders"`, "another nats.consumer", r.name)
+	other := subscribetest.Named(t, "shop", "invoices")
+	subscribetest.WantError(t, other.Refused(r.source, 9), `"shop/orders"`, "another nats.consumer", r.name)
 	r.source.Consumer = "readers-5" // begins as the other's consumer does
 	r.open(9)
 }
 
 func TestUnknownStream(t *testing.T) {
 	r := newRig(t)
-	sourcetest.WantError(t, r.refused(1), "there is no such stream", r.name, r.broker.Addr, "nats.stream")
+	subscribetest.WantError(t, r.refused(1), "there is no such stream", r.name, r.broker.Addr, "nats.stream")
 	if _, err := r.js.Stream(r.within(), r.name); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Errorf("the stream was created: %v", err)
 	}
@@ -197,7 +197,7 @@ func TestStart(t *testing.T) {
 			r.add("a", "new")
 			n := len(strings.Fields(want))
 			lag := s.Lag()
-			sourcetest.Eventually(t, "a lag", func() bool { // the server counts a moment later than it confirms
+			subscribetest.Eventually(t, "a lag", func() bool { // the server counts a moment later than it confirms
 				lag = s.Lag()
 				return lag.Messages > 0
 			})
@@ -240,10 +240,10 @@ func TestDeadLetterWithoutStream(t *testing.T) {
 	s := r.open(1)
 	m := s.Take(1)[0]
 	err := s.TryDeadLetter("nowhere."+r.name, m, subscribe.Why{Err: errors.New("no")})
-	sourcetest.WantError(t, err, "nowhere."+r.name, "no stream takes this subject")
+	subscribetest.WantError(t, err, "nowhere."+r.name, "no stream takes this subject")
 	m.Body = make([]byte, 2<<20)
 	err = s.TryDeadLetter(r.name+".dead", m, subscribe.Why{Err: errors.New("no")})
-	sourcetest.WantError(t, err, "maximum payload exceeded", "max_payload")
+	subscribetest.WantError(t, err, "maximum payload exceeded", "max_payload")
 	// What JetStream takes for requests to itself stays away, and a header is one line.
 	m.Body, m.Headers = []byte("x"), map[string]string{"Nats-Rollup": "all", "Nats-Msg-Id": "1", "A": "b"}
 	if err = s.TryDeadLetter(r.name+".dead", m, subscribe.Why{Err: errors.New("no\nway")}); err != nil {
@@ -269,8 +269,8 @@ func TestSizes(t *testing.T) {
 		got = append(got, s.Take(100)...)
 		s.Ack(got[len(got)-100:]...)
 	}
-	if len(got[5].Body) != len(big) || sourcetest.Texts(got[6:]) != strings.Join(numbers(600), " ") {
-		t.Errorf("got %d bytes and %s", len(got[5].Body), sourcetest.Texts(got[6:]))
+	if len(got[5].Body) != len(big) || subscribetest.Texts(got[6:]) != strings.Join(numbers(600), " ") {
+		t.Errorf("got %d bytes and %s", len(got[5].Body), subscribetest.Texts(got[6:]))
 	}
 	if lag := s.Lag(); lag.Messages != 0 {
 		t.Errorf("lag %+v", lag)
@@ -286,14 +286,14 @@ func TestServerIsKilled(t *testing.T) {
 	got := s.Take(2)
 	s.Ack(got[:1]...)
 	b.Kill()
-	sourcetest.WantError(t, s.Fails(1), b.Addr, r.name) // one had been read ahead
-	sourcetest.WantError(t, s.TryAck(got[1:]...), b.Addr)
-	sourcetest.WantError(t, r.refused(1), b.Addr, "see whether")
+	subscribetest.WantError(t, s.Fails(1), b.Addr, r.name) // one had been read ahead
+	subscribetest.WantError(t, s.TryAck(got[1:]...), b.Addr)
+	subscribetest.WantError(t, r.refused(1), b.Addr, "see whether")
 	s.Close()
 	b.Start()
 	// The server writes down acknowledgements a little later than it confirms them.
-	if again := r.open(1).Take(2); sourcetest.Texts(again) != "1 2" && sourcetest.Texts(again) != "0 1" {
-		t.Errorf("got %s", sourcetest.Texts(again))
+	if again := r.open(1).Take(2); subscribetest.Texts(again) != "1 2" && subscribetest.Texts(again) != "0 1" {
+		t.Errorf("got %s", subscribetest.Texts(again))
 	}
 }
 
@@ -312,9 +312,9 @@ func TestServerIsSilent(t *testing.T) {
 	if err := s.Sub.Ack(short, got[:1]); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
-	sourcetest.WantError(t, s.TryAck(got[1:]...), "no answer in time", b.Addr)
-	sourcetest.WantError(t, r.refused(1), "no answer in time", b.Addr)
-	sourcetest.WantError(t, s.Fails(0), "the server is silent", b.Addr)
+	subscribetest.WantError(t, s.TryAck(got[1:]...), "no answer in time", b.Addr)
+	subscribetest.WantError(t, r.refused(1), "no answer in time", b.Addr)
+	subscribetest.WantError(t, s.Fails(0), "the server is silent", b.Addr)
 	s.Close()
 	b.Thaw()
 	// The acknowledgements had been sent, and may be carried out or not.

@@ -6,8 +6,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/internal/subscribe/nats"
+	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 )
 
 // Messages that no one had read are removed while no one is subscribed.
@@ -28,7 +28,7 @@ func TestTrimmedPosition(t *testing.T) {
 			if want == "" {
 				for range 2 { // it does not go on by itself
 					err := r.refused(2)
-					sourcetest.WantStop(t, err, "up to 2 messages after the position 2", "nats.missing", r.name)
+					subscribetest.WantStop(t, err, "up to 2 messages after the position 2", "nats.missing", r.name)
 				}
 				return
 			}
@@ -102,7 +102,7 @@ func TestTrimmedWhileOpen(t *testing.T) {
 			s.Ack(got...)
 		}
 	}
-	sourcetest.WantError(t, err, "were removed before they were read", "nats.missing", r.name)
+	subscribetest.WantError(t, err, "were removed before they were read", "nats.missing", r.name)
 	s.Close()
 	r.open(1).Expect("596 597 598 599 600")
 	r.Log.Want(t, "messages after the position 1")
@@ -125,7 +125,7 @@ func TestPositionGone(t *testing.T) {
 					if err := r.js.DeleteStream(r.within(), r.name); err != nil {
 						t.Fatal(err)
 					}
-					sourcetest.WantError(t, r.refused(2), "there is no such stream")
+					subscribetest.WantError(t, r.refused(2), "there is no such stream")
 					r.stream(jetstream.StreamConfig{})
 				} else {
 					if err := r.js.DeleteConsumer(r.within(), r.name, r.consumers()[0]); err != nil {
@@ -135,7 +135,7 @@ func TestPositionGone(t *testing.T) {
 				r.add("a", "x", "y", "z")
 				if missing == "" {
 					for range 2 { // it does not go on by itself
-						sourcetest.WantStop(t, r.refused(3), says, "nats.missing", r.name)
+						subscribetest.WantStop(t, r.refused(3), says, "nats.missing", r.name)
 					}
 					return
 				}
@@ -163,5 +163,5 @@ func TestWorkQueueHasNoPast(t *testing.T) {
 	r := newRig(t)
 	r.stream(jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy})
 	r.source.Start = nats.Latest
-	sourcetest.WantError(t, r.refused(1), "work queue", "nats.start must be earliest")
+	subscribetest.WantError(t, r.refused(1), "work queue", "nats.start must be earliest")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/internal/subscribe/nats"
+	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/test/testbroker"
 )
 
@@ -150,13 +150,13 @@ func TestLogin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := *r
-			r.Task = sourcetest.Named(t, "shop", "orders")
+			r.Task = subscribetest.Named(t, "shop", "orders")
 			r.source.Servers, r.source.Login = []string{c.server}, c.login
 			if c.wants == nil {
 				r.open(1).Close()
 				return
 			}
-			sourcetest.WantError(t, r.refused(1), c.wants...)
+			subscribetest.WantError(t, r.refused(1), c.wants...)
 		})
 	}
 }
@@ -180,12 +180,12 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := *r
-			r.Task, r.source.TLS = sourcetest.Named(t, "shop", "orders"), c.tls
+			r.Task, r.source.TLS = subscribetest.Named(t, "shop", "orders"), c.tls
 			if c.wants == nil {
 				r.open(1).Close()
 				return
 			}
-			sourcetest.WantError(t, r.refused(1), c.wants...)
+			subscribetest.WantError(t, r.refused(1), c.wants...)
 		})
 	}
 }

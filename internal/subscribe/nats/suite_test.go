@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/internal/subscribe/nats"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/test/testbroker"
@@ -22,7 +21,7 @@ func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 
 // rig is a name on a server, and a client of it.
 type rig struct {
-	*sourcetest.Task
+	*subscribetest.Task
 
 	broker *testbroker.Broker
 	conn   *natsio.Conn
@@ -50,12 +49,12 @@ func rigAt(t *testing.T, b *testbroker.Broker, opts ...natsio.Option) *rig {
 	}
 	name := testbroker.Name()
 	return &rig{
-		Task: sourcetest.Named(t, "shop", "orders"), broker: b, conn: conn, js: js, name: name,
+		Task: subscribetest.Named(t, "shop", "orders"), broker: b, conn: conn, js: js, name: name,
 		source: nats.Source{Servers: []string{b.Addr}, Stream: name},
 	}
 }
 
-func (r *rig) within() context.Context { r.T.Helper(); return sourcetest.Context(r.T) }
+func (r *rig) within() context.Context { r.T.Helper(); return subscribetest.Context(r.T) }
 
 // stream makes the stream.
 func (r *rig) stream(config jetstream.StreamConfig) {
@@ -97,7 +96,7 @@ func (r *rig) readStream(t *testing.T, stream string, n int) []subscribe.Message
 	}
 	var all []subscribe.Message
 	for len(all) < n {
-		msg, err := consumer.Next(jetstream.FetchMaxWait(sourcetest.Patience))
+		msg, err := consumer.Next(jetstream.FetchMaxWait(subscribetest.Patience))
 		if err != nil {
 			t.Error(err)
 			return all
@@ -131,7 +130,7 @@ func messageIn(header natsio.Header, body []byte) subscribe.Message {
 	return m
 }
 
-func (r *rig) open(token int64) *sourcetest.Client { r.T.Helper(); return r.Open(r.source, token) }
+func (r *rig) open(token int64) *subscribetest.Client { r.T.Helper(); return r.Open(r.source, token) }
 
 func (r *rig) refused(token int64) error { r.T.Helper(); return r.Refused(r.source, token) }
 
@@ -156,7 +155,7 @@ func (r *rig) consumers() []string {
 // waitGone waits until the server has noticed that no one asks for messages any more.
 func (r *rig) waitGone() {
 	r.T.Helper()
-	sourcetest.Eventually(r.T, "that no one asks for messages", func() bool {
+	subscribetest.Eventually(r.T, "that no one asks for messages", func() bool {
 		consumer, err := r.js.Consumer(r.within(), r.name, r.consumers()[0])
 		if err != nil {
 			r.T.Fatal(err)
@@ -255,7 +254,7 @@ func streamTopic(t *testing.T, retention jetstream.RetentionPolicy) subscribetes
 				case <-f.Ok():
 				case err := <-f.Err():
 					t.Error(err)
-				case <-time.After(sourcetest.Patience):
+				case <-time.After(subscribetest.Patience):
 					t.Error("no confirmation")
 				}
 			}
@@ -290,7 +289,7 @@ func subjectTopic(t *testing.T) subscribetest.Topic {
 					t.Error(err)
 				}
 			}
-			if err := r.conn.FlushTimeout(sourcetest.Patience); err != nil {
+			if err := r.conn.FlushTimeout(subscribetest.Patience); err != nil {
 				t.Error(err)
 			}
 		},
@@ -302,7 +301,7 @@ func subjectTopic(t *testing.T) subscribetest.Topic {
 				select {
 				case msg := <-letters:
 					all = append(all, messageIn(msg.Header, msg.Data))
-				case <-time.After(sourcetest.Patience):
+				case <-time.After(subscribetest.Patience):
 					return all
 				}
 			}

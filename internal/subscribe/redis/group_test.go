@@ -13,7 +13,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/internal/subscribe/redis"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -23,7 +22,7 @@ import (
 func TestMessage(t *testing.T) {
 	r := newRig(t, 0)
 	body := []byte{0, 0xff, '\n', 0}
-	id, err := r.client.XAdd(sourcetest.Context(t), &goredis.XAddArgs{Stream: r.source.Stream, Values: []any{
+	id, err := r.client.XAdd(subscribetest.Context(t), &goredis.XAddArgs{Stream: r.source.Stream, Values: []any{
 		"body", body, "key", "eu", "type", "text/plain", "trace", "7",
 	}}).Result()
 	if err != nil {
@@ -73,9 +72,9 @@ func TestStaleOwner(t *testing.T) {
 	r.waitBlocked(1)
 	owner := r.open(2)
 	taken := owner.Expect("0 1")
-	sourcetest.WantError(t, stale.TryAck(got...), "OTHERTOKEN 2", "a newer owner", r.source.Stream)
+	subscribetest.WantError(t, stale.TryAck(got...), "OTHERTOKEN 2", "a newer owner", r.source.Stream)
 	why := subscribe.Why{Err: errors.New("no")}
-	sourcetest.WantError(t, stale.TryDeadLetter("dead-"+r.source.Stream, got[0], why), "OTHERTOKEN 2", "dead-")
+	subscribetest.WantError(t, stale.TryDeadLetter("dead-"+r.source.Stream, got[0], why), "OTHERTOKEN 2", "dead-")
 	if n := r.do("EXISTS", "dead-"+r.source.Stream); n != int64(0) {
 		t.Error("a stale owner published a dead letter")
 	}
@@ -84,8 +83,8 @@ func TestStaleOwner(t *testing.T) {
 	}
 	r.add("2")
 	taken = append(taken, owner.Expect("2")...)
-	sourcetest.WantError(t, <-blocked, "OTHERTOKEN 2")
-	sourcetest.WantError(t, r.refused(1), "OTHERTOKEN 2", "no longer the owner")
+	subscribetest.WantError(t, <-blocked, "OTHERTOKEN 2")
+	subscribetest.WantError(t, r.refused(1), "OTHERTOKEN 2", "no longer the owner")
 	owner.Ack(taken...)
 	if n := r.pending(); n != 0 {
 		t.Errorf("%d entries are pending that the owner has acknowledged", n)
@@ -95,8 +94,8 @@ func TestStaleOwner(t *testing.T) {
 // waitBlocked waits until so many clients wait for entries.
 func (r *rig) waitBlocked(n int) {
 	r.T.Helper()
-	sourcetest.Eventually(r.T, fmt.Sprintf("%d clients wait for entries", n), func() bool {
-		info, err := r.client.Info(sourcetest.Context(r.T), "clients").Result()
+	subscribetest.Eventually(r.T, fmt.Sprintf("%d clients wait for entries", n), func() bool {
+		info, err := r.client.Info(subscribetest.Context(r.T), "clients").Result()
 		if err != nil {
 			r.T.Fatal(err)
 		}
@@ -106,7 +105,7 @@ func (r *rig) waitBlocked(n int) {
 
 func (r *rig) pending() int64 {
 	r.T.Helper()
-	p, err := r.client.XPending(sourcetest.Context(r.T), r.source.Stream, "shardctl.shop.orders").Result()
+	p, err := r.client.XPending(subscribetest.Context(r.T), r.source.Stream, "shardctl.shop.orders").Result()
 	if err != nil {
 		r.T.Fatal(err)
 	}
@@ -117,29 +116,29 @@ func (r *rig) pending() int64 {
 func TestTokensAreComparedWhole(t *testing.T) {
 	r := newRig(t, 1)
 	r.open(1<<53 + 1)
-	sourcetest.WantError(t, r.refused(1<<53), "OTHERTOKEN 9007199254740993")
+	subscribetest.WantError(t, r.refused(1<<53), "OTHERTOKEN 9007199254740993")
 	r.open(1<<53 + 2).Take(1)
 	r.open(1<<62 + 1)
-	sourcetest.WantError(t, r.refused(999_999_999), "OTHERTOKEN 4611686018427387905")
+	subscribetest.WantError(t, r.refused(999_999_999), "OTHERTOKEN 4611686018427387905")
 }
 
 func TestTwoTasksWithOneGroup(t *testing.T) {
 	r := newRig(t, 1)
 	r.source.Group = "readers"
 	r.open(5)
-	other := sourcetest.Named(t, "shop", "invoices")
-	sourcetest.WantError(t, other.Refused(r.source, 9), "task shop/orders owns the consumer group",
+	other := subscribetest.Named(t, "shop", "invoices")
+	subscribetest.WantError(t, other.Refused(r.source, 9), "task shop/orders owns the consumer group",
 		"another redis.group", r.source.Stream)
 }
 
 func TestUnknownStream(t *testing.T) {
 	r := newRig(t, 0)
-	sourcetest.WantError(t, r.refused(1), "no such stream", r.source.Stream, "redis.stream")
+	subscribetest.WantError(t, r.refused(1), "no such stream", r.source.Stream, "redis.stream")
 	if n := r.do("EXISTS", r.source.Stream, "{"+r.source.Stream+"}:shardctl:shardctl.shop.orders"); n != int64(0) {
 		t.Error("something was created")
 	}
 	r.do("SET", r.source.Stream, "text")
-	sourcetest.WantError(t, r.refused(1), "NOSTREAM string", "correct redis.stream")
+	subscribetest.WantError(t, r.refused(1), "NOSTREAM string", "correct redis.stream")
 }
 
 func TestStart(t *testing.T) {
@@ -191,7 +190,7 @@ func TestDeadLetter(t *testing.T) {
 		if err := s.TryDeadLetter(dead, m, why); err != nil {
 			t.Fatal(err)
 		}
-		got, err := r.client.XRange(sourcetest.Context(t), dead, "-", "+").Result()
+		got, err := r.client.XRange(subscribetest.Context(t), dead, "-", "+").Result()
 		if err != nil || len(got) != 1 {
 			t.Fatal(got, err)
 		}
@@ -201,7 +200,7 @@ func TestDeadLetter(t *testing.T) {
 			t.Errorf("%s: got %v", offsets, v)
 		}
 		r.do("SET", dead+"x", "text")
-		sourcetest.WantError(t, s.TryDeadLetter(dead+"x", m, why), "WRONGTYPE", dead+"x")
+		subscribetest.WantError(t, s.TryDeadLetter(dead+"x", m, why), "WRONGTYPE", dead+"x")
 	}
 }
 
@@ -231,7 +230,7 @@ func TestAcknowledgedElsewhere(t *testing.T) {
 	s := r.open(1)
 	got := s.Take(2)
 	r.do("XACK", r.source.Stream, "shardctl.shop.orders", strings.TrimPrefix(got[0].ID, r.source.Stream+"/"))
-	sourcetest.WantError(t, s.TryAck(got...), "1 of 2 entries were no longer pending", "shardctl.shop.orders")
+	subscribetest.WantError(t, s.TryAck(got...), "1 of 2 entries were no longer pending", "shardctl.shop.orders")
 }
 
 // What other consumers of the group left is taken over, and the log names them.
@@ -253,7 +252,7 @@ func TestReceiveEndsWithItsContext(t *testing.T) {
 	r.source.Block = 20 * time.Second
 	s := r.open(1)
 	s.Take(1)
-	ctx, cancel := context.WithCancel(sourcetest.Context(t))
+	ctx, cancel := context.WithCancel(subscribetest.Context(t))
 	done := make(chan error, 1)
 	go func() {
 		_, err := s.Sub.Receive(ctx, 1)
@@ -288,9 +287,9 @@ func TestServerIsKilled(t *testing.T) {
 	got := s.Take(2)
 	s.Ack(got[:1]...)
 	b.Kill()
-	sourcetest.WantError(t, s.Fails(1), b.Addr, r.source.Stream) // one had been read ahead
-	sourcetest.WantError(t, s.TryAck(got[1:]...), b.Addr)
-	sourcetest.WantError(t, r.refused(1), b.Addr, "connection refused")
+	subscribetest.WantError(t, s.Fails(1), b.Addr, r.source.Stream) // one had been read ahead
+	subscribetest.WantError(t, s.TryAck(got[1:]...), b.Addr)
+	subscribetest.WantError(t, r.refused(1), b.Addr, "connection refused")
 	s.Close()
 	b.Start()
 	r.open(1).Expect("1 2")
@@ -314,19 +313,19 @@ func TestServerIsSilent(t *testing.T) {
 	if took := time.Since(began); took > 3*time.Second {
 		t.Errorf("Ack went on for %s after its context", took)
 	}
-	sourcetest.WantError(t, s.TryAck(got...), "no answer within 5s", b.Addr)
-	sourcetest.WantError(t, r.refused(1), "no answer within 5s", b.Addr)
+	subscribetest.WantError(t, s.TryAck(got...), "no answer within 5s", b.Addr)
+	subscribetest.WantError(t, r.refused(1), "no answer within 5s", b.Addr)
 	s.Take(2) // they were read ahead
-	sourcetest.WantError(t, s.Fails(0), "no answer within", b.Addr)
+	subscribetest.WantError(t, s.Fails(0), "no answer within", b.Addr)
 	s.Close()
 	b.Thaw()
 	// The acknowledgements had been sent, and may be carried out or not.
 	again := r.open(1).Take(2)
-	if sourcetest.Texts(again) == "0 1" {
+	if subscribetest.Texts(again) == "0 1" {
 		again = append(again[1:], r.open(1).Take(3)[2])
 	}
-	if sourcetest.Texts(again) != "1 2" {
-		t.Errorf("got %s", sourcetest.Texts(again))
+	if subscribetest.Texts(again) != "1 2" {
+		t.Errorf("got %s", subscribetest.Texts(again))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/internal/subscribe/redis"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/test/testbroker"
@@ -28,7 +27,7 @@ func TestTrimmedPosition(t *testing.T) {
 				r.do("XTRIM", r.source.Stream, "MAXLEN", 2) // 2 and 3 are lost
 				if want == "" {
 					for range 2 { // it does not go on by itself
-						sourcetest.WantStop(t, r.refused(2), "up to 2 entries after the position", "redis.missing",
+						subscribetest.WantStop(t, r.refused(2), "up to 2 entries after the position", "redis.missing",
 							r.source.Stream)
 					}
 					return
@@ -85,10 +84,10 @@ func TestTrimmedWhileOpen(t *testing.T) {
 				pipe.Do(t.Context(), "XADD", r.source.Stream, "*", "body", n)
 			}
 			pipe.Do(t.Context(), "XTRIM", r.source.Stream, "MAXLEN", 3)
-			if _, err := pipe.Exec(sourcetest.Context(t)); err != nil {
+			if _, err := pipe.Exec(subscribetest.Context(t)); err != nil {
 				t.Fatal(err)
 			}
-			sourcetest.WantError(t, s.Fails(0), "entries were removed before they were read", "redis.missing",
+			subscribetest.WantError(t, s.Fails(0), "entries were removed before they were read", "redis.missing",
 				r.source.Stream)
 			s.Close()
 			r.open(1).Expect("7 8 9")
@@ -106,7 +105,7 @@ func TestTrimmedWhilePending(t *testing.T) {
 	s.Close()
 	r.do("XTRIM", r.source.Stream, "MAXLEN", 3)
 	for range 2 {
-		sourcetest.WantStop(t, r.refused(2))
+		subscribetest.WantStop(t, r.refused(2))
 	}
 	r.source.Missing = redis.Earliest
 	s = r.open(3)
@@ -127,12 +126,12 @@ func TestStreamMadeAgain(t *testing.T) {
 				s := r.open(1)
 				s.Ack(s.Take(3)...)
 				r.do("DEL", r.source.Stream)
-				sourcetest.WantError(t, s.Fails(0), r.source.Stream)
+				subscribetest.WantError(t, s.Fails(0), r.source.Stream)
 				s.Close()
-				sourcetest.WantError(t, r.refused(1), "no such stream", "redis.stream")
+				subscribetest.WantError(t, r.refused(1), "no such stream", "redis.stream")
 				r.do("XADD", r.source.Stream, "5-1", "body", "a")
 				if missing == redis.Stop {
-					sourcetest.WantStop(t, r.refused(2))
+					subscribetest.WantStop(t, r.refused(2))
 					return
 				}
 				if m := r.open(2).Expect("a")[0]; !m.Time.IsZero() {
@@ -161,9 +160,9 @@ func TestCheckpoint(t *testing.T) {
 	other.open(3).Expect("first")
 	r.Log.Want(t, "A position of another stream is dropped", r.source.Stream)
 	r.Store = subscribetest.NewStore([]byte("{"))
-	sourcetest.WantError(t, r.refused(4), "checkpoint is malformed", r.source.Stream)
+	subscribetest.WantError(t, r.refused(4), "checkpoint is malformed", r.source.Stream)
 	r.Store = subscribetest.NewStore([]byte(`{"stream":"` + r.source.Stream + `","id":"x"}`))
-	sourcetest.WantError(t, r.refused(4), "checkpoint is malformed", `"x"`)
+	subscribetest.WantError(t, r.refused(4), "checkpoint is malformed", `"x"`)
 }
 
 // numbered makes a stream of so many entries with IDs of their own, of which the text is one.
@@ -196,7 +195,7 @@ func TestOtherEntriesOfTheSameIDs(t *testing.T) {
 			r.do("DEL", r.source.Stream)
 			r.number(6, "n")
 			if missing == redis.Stop {
-				sourcetest.WantStop(t, r.refused(3), r.source.Stream, "redis.missing", "made again")
+				subscribetest.WantStop(t, r.refused(3), r.source.Stream, "redis.missing", "made again")
 				return
 			}
 			r.open(3).Expect("n0 n1 n2 n3 n4 n5")
@@ -228,7 +227,7 @@ func TestLongerStreamMadeAgain(t *testing.T) {
 						r.do("XTRIM", r.source.Stream, "MAXLEN", 6-trimmed)
 						if missing == redis.Stop {
 							for range 2 { // it does not go on by itself
-								sourcetest.WantStop(t, r.refused(2), r.source.Stream, "redis.missing")
+								subscribetest.WantStop(t, r.refused(2), r.source.Stream, "redis.missing")
 							}
 							return
 						}
@@ -266,10 +265,10 @@ func TestLongerStreamMadeAgainWhileOpen(t *testing.T) {
 		pipe.Do(t.Context(), "XADD", r.source.Stream, "*", "body", n)
 	}
 	pipe.Do(t.Context(), "XTRIM", r.source.Stream, "MAXLEN", 4)
-	if _, err := pipe.Exec(sourcetest.Context(t)); err != nil {
+	if _, err := pipe.Exec(subscribetest.Context(t)); err != nil {
 		t.Fatal(err)
 	}
-	sourcetest.WantError(t, s.Fails(0), r.source.Stream, "redis.missing")
+	subscribetest.WantError(t, s.Fails(0), r.source.Stream, "redis.missing")
 	s.Close()
 	r.open(1).Expect("2 3 4 5")
 }

@@ -10,8 +10,8 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/internal/subscribe/redis"
+	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/test/testbroker"
 )
 
@@ -106,7 +106,7 @@ func TestLogin(t *testing.T) {
 	admin := goredis.NewClient(&goredis.Options{Addr: b.Addr, Username: "ann", Password: "s3cret"})
 	t.Cleanup(func() { _ = admin.Close() })
 	entry := &goredis.XAddArgs{Stream: "s", Values: []any{"body", "x"}}
-	if err := admin.XAdd(sourcetest.Context(t), entry).Err(); err != nil {
+	if err := admin.XAdd(subscribetest.Context(t), entry).Err(); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "password")
@@ -131,7 +131,7 @@ func TestLogin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			source := redis.Source{URL: c.url, Stream: "s", Login: c.login}
-			r := &rig{sourcetest.Named(t, "shop", "orders"), admin, source}
+			r := &rig{subscribetest.Named(t, "shop", "orders"), admin, source}
 			if c.wants == nil {
 				s := r.open(1)
 				s.Ack(s.Take(1)...)
@@ -143,7 +143,7 @@ func TestLogin(t *testing.T) {
 				r.do("XGROUP", "DESTROY", "s", "shardctl.shop.orders")
 				return
 			}
-			sourcetest.WantError(t, r.refused(1), c.wants...)
+			subscribetest.WantError(t, r.refused(1), c.wants...)
 		})
 	}
 }

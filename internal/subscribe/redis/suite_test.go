@@ -11,7 +11,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/internal/subscribe/redis"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/test/testbroker"
@@ -22,7 +21,7 @@ func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 
 // rig is a stream of the shared server, and a client of it.
 type rig struct {
-	*sourcetest.Task
+	*subscribetest.Task
 
 	client *goredis.Client
 	source redis.Source
@@ -40,7 +39,7 @@ func rigAt(t *testing.T, addr string, entries int) *rig {
 	client := goredis.NewClient(&goredis.Options{Addr: addr})
 	t.Cleanup(func() { _ = client.Close() })
 	r := &rig{
-		Task: sourcetest.Named(t, "shop", "orders"), client: client,
+		Task: subscribetest.Named(t, "shop", "orders"), client: client,
 		source: redis.Source{URL: "redis://" + addr, Stream: testbroker.Name(), Block: time.Second},
 	}
 	for n := range entries {
@@ -51,7 +50,7 @@ func rigAt(t *testing.T, addr string, entries int) *rig {
 
 func (r *rig) add(body string) string {
 	r.T.Helper()
-	id, err := r.client.XAdd(sourcetest.Context(r.T), &goredis.XAddArgs{
+	id, err := r.client.XAdd(subscribetest.Context(r.T), &goredis.XAddArgs{
 		Stream: r.source.Stream, Values: []any{"body", body},
 	}).Result()
 	if err != nil {
@@ -62,14 +61,14 @@ func (r *rig) add(body string) string {
 
 func (r *rig) do(args ...any) any {
 	r.T.Helper()
-	reply, err := r.client.Do(sourcetest.Context(r.T), args...).Result()
+	reply, err := r.client.Do(subscribetest.Context(r.T), args...).Result()
 	if err != nil && !errors.Is(err, goredis.Nil) {
 		r.T.Fatal(args, err)
 	}
 	return reply
 }
 
-func (r *rig) open(token int64) *sourcetest.Client { r.T.Helper(); return r.Open(r.source, token) }
+func (r *rig) open(token int64) *subscribetest.Client { r.T.Helper(); return r.Open(r.source, token) }
 
 func (r *rig) refused(token int64) error { r.T.Helper(); return r.Refused(r.source, token) }
 
@@ -87,7 +86,7 @@ func topic(t *testing.T) subscribetest.Topic {
 	do := func(t *testing.T, commands ...[]any) {
 		t.Helper()
 		for _, command := range commands {
-			if err := client.Do(sourcetest.Context(t), command...).Err(); err != nil {
+			if err := client.Do(subscribetest.Context(t), command...).Err(); err != nil {
 				t.Error(err)
 			}
 		}
@@ -123,7 +122,7 @@ func topic(t *testing.T) subscribetest.Topic {
 			for _, m := range messages {
 				pipe.XAdd(t.Context(), &goredis.XAddArgs{Stream: stream, Values: valuesOf(m)})
 			}
-			if _, err := pipe.Exec(sourcetest.Context(t)); err != nil {
+			if _, err := pipe.Exec(subscribetest.Context(t)); err != nil {
 				t.Error(err)
 			}
 		},
@@ -157,8 +156,8 @@ func readLetters(t *testing.T, client *goredis.Client, stream string, n int) []s
 	t.Helper()
 	var letters []subscribe.Message
 	for last := "0"; len(letters) < n; {
-		streams, err := client.XRead(sourcetest.Context(t), &goredis.XReadArgs{
-			Streams: []string{stream, last}, Block: sourcetest.Patience,
+		streams, err := client.XRead(subscribetest.Context(t), &goredis.XReadArgs{
+			Streams: []string{stream, last}, Block: subscribetest.Patience,
 		}).Result()
 		if err != nil {
 			t.Error(err)

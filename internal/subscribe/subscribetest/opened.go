@@ -1,4 +1,4 @@
-package sourcetest
+package subscribetest
 
 import (
 	"strings"

@@ -1,7 +1,4 @@
-// Package sourcetest opens a source in its own tests, and checks what its subscription does.
-//
-// Only tests use it. Package subscribetest has what every source must do.
-package sourcetest
+package subscribetest
 
 import (
 	"context"
@@ -14,7 +11,6 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -43,14 +39,14 @@ func Eventually(t *testing.T, what string, holds func() bool) {
 type Task struct {
 	T        *testing.T
 	Identity tasks.Identity
-	Store    *subscribetest.Store
+	Store    *Store
 	Log      *Lines
 }
 
 // NewTask makes a task whose name no other test has.
 func NewTask(t *testing.T) *Task {
 	t.Helper()
-	return &Task{T: t, Identity: subscribetest.NewIdentity(), Store: subscribetest.NewStore(nil), Log: &Lines{}}
+	return &Task{T: t, Identity: NewIdentity(), Store: NewStore(nil), Log: &Lines{}}
 }
 
 // Named makes a task with a name.
@@ -61,13 +57,13 @@ func Named(t *testing.T, group, name string) *Task {
 	return k
 }
 
-// recorder is a test that also keeps what it logs.
-type recorder struct {
+// taskLog is a test that also keeps what it logs.
+type taskLog struct {
 	testing.TB
 	lines *Lines
 }
 
-func (r recorder) Log(args ...any) {
+func (r taskLog) Log(args ...any) {
 	r.Helper()
 	r.lines.Add(fmt.Sprint(args...))
 	r.TB.Log(args...)
@@ -77,7 +73,7 @@ func (r recorder) Log(args ...any) {
 func (k *Task) TryOpen(source subscribe.Source, token int64) (*Client, error) {
 	k.T.Helper()
 	c := &Client{t: k.T}
-	session := subscribetest.NewSession(recorder{k.T, k.Log}, k.Identity, token, k.Store)
+	session := NewSession(taskLog{k.T, k.Log}, k.Identity, token, k.Store)
 	session.Trouble = func(err error) { c.Troubles.Add(fmt.Sprint(err)) }
 	var err error
 	if c.Sub, err = source.Open(Context(k.T), session); err != nil {
