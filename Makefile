@@ -146,7 +146,7 @@ stores-scenarios: ## Only the scenarios with real processes on these stores (STO
 
 .PHONY: stores-install
 stores-install: ## What the servers of stores need: Debian's packages (as root, no service is started), etcd
-	go run ./test/testservers/install
+	go run ./test/install stores
 
 # For Ginkgo, for example BROKERS_FLAGS=--focus=hundred.
 BROKERS_FLAGS ?=
@@ -159,7 +159,7 @@ brokers: brokers-install ## Subscriptions to real brokers: the suite of each sou
 
 .PHONY: brokers-install
 brokers-install: ## What the message brokers need: Debian's packages (as root), Kafka's jars, nats-server
-	go run ./test/testbroker/install
+	go run ./test/install brokers
 
 # For example CLIENTS_FLAGS='-run Libraries/python'.
 CLIENTS_FLAGS ?=
