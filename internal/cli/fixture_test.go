@@ -149,6 +149,7 @@ func sample() *snapshot.Cluster {
 	snapshot.SortTasks(tasks)
 	snapshot.SortLocks(s.Locks.All())
 	s.Sort()
+	s.ListOwners(nil)
 	return s
 }
 

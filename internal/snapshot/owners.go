@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/shardctl/shardctl/pkg/api"
@@ -21,19 +22,27 @@ func (s *Cluster) Owner(key string) (api.KeyOwner, bool) {
 	return ownerOf(t, s.Instances[at].AppAddress), true
 }
 
-// Owners are the owners of the tasks that have one, as [Cluster.Owner] returns them, with addresses of the cluster.
-func Owners(tasks []api.Task, addresses map[string]string) []api.KeyOwner {
-	var list []api.KeyOwner
-	for i := range tasks {
-		if t := &tasks[i]; t.Instance != "" {
-			list = append(list, ownerOf(t, addresses[t.Session]))
-		}
+// ListOwners fills Owners from the tasks and the instances of s, as [Cluster.Owner] returns them. It shares the list of
+// before, which may be nil, if nothing has changed that the list depends on.
+func (s *Cluster) ListOwners(before *Cluster) {
+	tasks, addresses := s.Tasks, s.addresses()
+	if before != nil && before.Tasks == tasks && maps.Equal(before.addresses(), addresses) {
+		s.Owners = before.Owners
+		return
 	}
-	return list
+	s.Owners = Later(func() (list []api.KeyOwner) {
+		all := tasks.All()
+		for i := range all {
+			if t := &all[i]; t.Instance != "" {
+				list = append(list, ownerOf(t, addresses[t.Session]))
+			}
+		}
+		return list
+	})
 }
 
-// Addresses are where instances take requests for their keys, by session.
-func (s *Cluster) Addresses() map[string]string {
+// addresses are where instances take requests for their keys, by session.
+func (s *Cluster) addresses() map[string]string {
 	addresses := make(map[string]string, len(s.Instances))
 	for i := range s.Instances {
 		addresses[s.Instances[i].Session] = s.Instances[i].AppAddress

@@ -12,7 +12,7 @@ import (
 )
 
 // Cluster is all that one replica knows of the cluster at a moment. It is shared between goroutines and never
-// changed after it was published. Tasks and Locks are in order of key, Instances of name and then session, Overrides of
+// changed after it was published. Tasks, Owners and Locks are in order of key, Instances of name and then session, Overrides of
 // kind, scope and name.
 type Cluster struct {
 	Version uint64 // rises with every snapshot that a replica publishes
@@ -20,8 +20,9 @@ type Cluster struct {
 	Status    api.Status
 	Tasks     List[api.Task]
 	Instances []api.Instance
-	Locks     List[api.Lock] // those of programs are read apart
-	Overrides []api.Override // in force, also of what is not declared
+	Owners    List[api.KeyOwner] // of the tasks that have one: see [Cluster.ListOwners]
+	Locks     List[api.Lock]     // those of programs are read apart
+	Overrides []api.Override     // in force, also of what is not declared
 
 	Leases map[string]time.Duration // what was left of those of the sessions that live, when it was made
 }

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/record"
@@ -254,32 +253,12 @@ func matchEvent(q *query, e *api.Event) bool {
 		q.has(e.Key, e.Type, e.Reason, e.From, e.To, e.By, shownEvent(e, q.hidden).Message)
 }
 
-// ownerLists makes the owners of a snapshot from its tasks and instances. It keeps the newest list: snapshots share
-// their tasks while nothing changes.
-type ownerLists struct {
-	mu        sync.Mutex
-	tasks     snapshot.List[api.Task]
-	addresses map[string]string // by session
-	list      []api.KeyOwner
-}
-
-func (l *ownerLists) of(s *snapshot.Cluster) []api.KeyOwner {
-	addresses := s.Addresses()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.tasks != s.Tasks || !maps.Equal(addresses, l.addresses) {
-		l.tasks, l.addresses, l.list = s.Tasks, addresses, snapshot.Owners(s.Tasks.All(), addresses)
-	}
-	return l.list
-}
-
 // ownerCollection is the list of owners. What is left of a lease is as of when it is shown.
 func ownerCollection(source snapshot.Source) collection[api.KeyOwner] {
-	lists := &ownerLists{}
 	return collection[api.KeyOwner]{
 		path:   "/api/v1/owners",
 		params: []string{"name", "group", "instance", "for", "q"},
-		items:  lists.of,
+		items:  func(s *snapshot.Cluster) []api.KeyOwner { return s.Owners.All() },
 		id:     func(o *api.KeyOwner) string { return o.Key },
 		match: func(q *query, o *api.KeyOwner) bool {
 			return q.names.Match(o.Key) && q.inGroup(o.Group) && q.onInstance(o.Instance) && (q.task == "" || q.task == o.Key) &&

@@ -20,6 +20,7 @@ func owned(n int) *snapshot.Cluster {
 		s.Instances[i].AppAddress = s.Instances[i].Name + ":9000"
 		s.Leases[s.Instances[i].Session] = 15 * time.Second
 	}
+	s.ListOwners(nil)
 	return s
 }
 
@@ -50,6 +51,7 @@ func TestOwnersAreWatched(t *testing.T) {
 			publish := func(change func(s *snapshot.Cluster)) string {
 				next := clone(t, board.Snapshot())
 				change(next)
+				next.ListOwners(nil)
 				board.Publish(next)
 				time.Sleep(2 * watchPace)
 				synctest.Wait()

@@ -67,11 +67,15 @@ func Make(in Input, before *Result, now time.Time) *Result {
 		made.failing = m.fillLists(s)
 	}
 	s.Sort()
-	if made.Reused {
-		old := before.Snapshot // in order already
+	var old *snapshot.Cluster
+	if before != nil {
+		old = before.Snapshot
+	}
+	if made.Reused { // in order already
 		s.Tasks, s.Locks, s.Overrides, s.Status.Groups = old.Tasks, old.Locks, old.Overrides, old.Status.Groups
 		made.failing = before.failing
 	}
+	s.ListOwners(old)
 	groups := s.Status.Groups
 	s.Status = in.head(before, now)
 	s.Status.Groups = groups

@@ -62,6 +62,7 @@ func Cluster(n int) *snapshot.Cluster {
 	group.Imbalance = max(owned["a"], owned["b"], owned["c"]) - min(owned["a"], owned["b"], owned["c"])
 	s.Tasks, s.Locks = snapshot.Listed(tasks), snapshot.Listed(locks)
 	s.Sort()
+	s.ListOwners(nil)
 	return s
 }
 
