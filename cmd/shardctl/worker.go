@@ -41,8 +41,6 @@ type workerProcess struct {
 	replica  *replica.Replica
 	traces   traces
 	watcher  *config.Watcher
-	applied  chan struct{} // has an element after a reload
-	gc       *gcAdapter
 }
 
 func runWorker(ctx context.Context, o runOptions) error {
@@ -60,7 +58,7 @@ func runWorker(ctx context.Context, o runOptions) error {
 	}
 	w := &workerProcess{
 		opts: o, settings: s, guard: client, out: newLogs(s.Log, os.Stderr),
-		metrics: metrics.New(s.Metrics.PerTask), applied: make(chan struct{}, 1),
+		metrics: metrics.New(s.Metrics.PerTask),
 	}
 	defer w.out.close()
 	w.watcher = config.NewWatcher(o.paths, configOptions())
@@ -81,8 +79,7 @@ func runWorker(ctx context.Context, o runOptions) error {
 		Tracer: w.traces.tracer(), OnStuck: w.stuck,
 		Version: version, Revision: cmp.Or(s.Rollout, replica.ProgramRevision(version)),
 	})
-	w.gc = adaptGC()
-	defer w.gc.stop()
+	collectEarly()
 	err = w.run(ctx)
 	w.traces.end(ctx)
 	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -129,7 +126,7 @@ func (w *workerProcess) run(ctx context.Context) error {
 		return err
 	}
 	group.Go(func() error { return w.reload(part) })
-	group.Go(func() error { w.trim(part); return nil })
+	group.Go(func() error { keepGivingBack(part); return nil })
 	if w.opts.untilDone {
 		group.Go(func() error { return w.untilDone(part, leave, drained) })
 	}
@@ -249,10 +246,6 @@ func (w *workerProcess) reload(ctx context.Context) error {
 		w.warn(c.Warnings)
 		w.metrics.ConfigLoaded(fingerprint(c.Settings), time.Now())
 		w.replica.Apply(c.Settings, restart)
-		select {
-		case w.applied <- struct{}{}:
-		default: // trim has not come to the last one yet
-		}
 	}
 	w.watcher.Refused = func(err error) {
 		w.log.Error(err, "The changed configuration is refused: the last good one stays")
