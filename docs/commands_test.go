@@ -11,7 +11,7 @@ import (
 	"github.com/shardctl/shardctl/test/pageblock"
 )
 
-// program is what the page of the commands says of each: the page is written from the program (cmd/shardctl).
+// program is what the page of the commands says of each: the page is written from the program (internal/program).
 type program map[string]map[string]bool
 
 var (

@@ -11,8 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/function"
 	"github.com/shardctl/shardctl/pkg/client"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/idempotency"
@@ -22,6 +20,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/mutex/mutexmetrics"
 	"github.com/shardctl/shardctl/pkg/shard"
 	"github.com/shardctl/shardctl/pkg/shard/shardhttp"
+	"github.com/shardctl/shardctl/pkg/shardctl"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -29,7 +28,7 @@ import (
 // What follows are the parts of programs that pages show. They are compiled here, and never run.
 var _ = []any{
 	mountHandler, keepCheckpoint, useClient, deduplicateMessages, deduplicateInSQL, deduplicateInStore, deduplicateHTTP,
-	measureMutexes, shortenLease, routeRequests, saveDeliveries, (*owned).work, (*owned).ServeHTTP,
+	measureMutexes, shortenLease, routeRequests, saveOrder, ownProgram, (*owned).work, (*owned).ServeHTTP,
 }
 
 func mountHandler(mux *http.ServeMux, replica *shard.Replica) {
@@ -188,14 +187,20 @@ func routeRequests(ctx context.Context) error {
 	return resp.Body.Close()
 }
 
-func saveDeliveries(
-	registry *tasks.Registry, save func(ctx context.Context, id string, body []byte, token int64) error,
-) error {
-	err := function.Handle(registry, "orders", func(ctx context.Context, d subscribe.Delivery, run tasks.Run) error {
-		if !run.Lease.Valid() {
-			return elect.ErrLeaseLost
-		}
-		return save(ctx, d.Unique(), d.Body, run.Token) // the id, with the origin
+func saveOrder(ctx context.Context, message shardctl.Message, run tasks.Run) error {
+	if !run.Lease.Valid() {
+		return elect.ErrLeaseLost
+	}
+	return save(ctx, message.ID, message.Body, run.Token)
+}
+
+func save(context.Context, string, []byte, int64) error { return nil }
+
+func writeReport(context.Context, tasks.Run) error { return nil }
+
+func ownProgram() {
+	shardctl.Main(shardctl.Functions{
+		Tasks:    map[string]tasks.Callback{"report": writeReport},
+		Messages: map[string]shardctl.Handler{"orders": saveOrder},
 	})
-	return err
 }

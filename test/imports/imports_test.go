@@ -58,7 +58,7 @@ func TestStoresOfTheProgramAreInTheTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := os.ReadFile("../../cmd/shardctl/store.go")
+	program, err := os.ReadFile("../../internal/program/store.go")
 	if err != nil {
 		t.Fatal(err)
 	}

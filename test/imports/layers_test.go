@@ -26,7 +26,7 @@ var layers = []struct{ name, packages string }{
 	{"replicas", "internal/replica"},
 	{"a replica for others", "pkg/shard"},
 	{"commands", "internal/admin internal/cli internal/dev internal/lockcommand"},
-	{"the program", "cmd"},
+	{"the program", "cmd internal/program pkg/shardctl"},
 }
 
 // Imports go down. What a package under pkg imports of internal is therefore as light as itself.

@@ -53,8 +53,8 @@ var errNotReturned = errors.New("it called runtime.Goexit")
 func (l *Callback) List(ctx context.Context, env discover.Env) ([]discover.Found, error) {
 	list, ok := env.Functions.Lookup(l.name)
 	if !ok {
-		return nil, fmt.Errorf("callback %q is not registered: register it with Functions.Register in a program of "+
-			"your own", l.name)
+		return nil, fmt.Errorf("callback %q is not registered: give it to shardctl.Main, of pkg/shardctl, in a "+
+			"program of your own", l.name)
 	}
 	now := time.Now()
 	if !l.since.CompareAndSwap(0, now.UnixNano()) {

@@ -78,7 +78,7 @@ func (r Runner) Validate(use kind.Use) []decode.FieldError {
 	names := use.Callbacks.Names()
 	if len(names) == 0 {
 		message := fmt.Sprintf("is %q, but this program has no callbacks: "+
-			"they are registered in Go, by a service that embeds pkg/tasks", variables.Clipped(string(r)))
+			"they are given to shardctl.Main, of pkg/shardctl, in a program of one's own", variables.Clipped(string(r)))
 		return []decode.FieldError{{Message: message}}
 	}
 	return []decode.FieldError{{Must: "one of those registered in Go: " + strings.Join(names, ", ")}}
