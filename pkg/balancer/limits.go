@@ -198,16 +198,6 @@ func fillByChains(c *layout) {
 	}
 }
 
-// hasFree says whether any member is below its MaxTasks.
-func hasFree(c *layout) bool {
-	for m, n := range c.load {
-		if !c.roster.above(m, n+1) {
-			return true
-		}
-	}
-	return false
-}
-
 // looseKeys counts, by member, the keys that may go anywhere.
 func looseKeys(p *placement) []int {
 	loose := make([]int, len(p.count))
