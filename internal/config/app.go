@@ -12,7 +12,7 @@ import (
 // it while it is made.
 const maxSocket = 90
 
-func (l settingsReader) app(n *decode.Node) settings.App {
+func (l fieldReader) app(n *decode.Node) settings.App {
 	listen, file, command, address := n.Get("listen"), n.Get("tokenFile"), n.Get("command"), n.Get("address")
 	a := settings.App{
 		Listen: l.Text(listen, ""), TokenFile: l.Text(file, ""), Command: l.TextList(command),
@@ -43,20 +43,4 @@ func (l settingsReader) app(n *decode.Node) settings.App {
 		l.Refuse(address, "HOST:PORT")
 	}
 	return a
-}
-
-// assignable refuses tasks that no application can run.
-func (l settingsReader) assignable(root *decode.Node, s *settings.Settings) {
-	if s.App.Listen != "" || root.At("app", "listen") != nil || l.partial {
-		return
-	}
-	for i := range s.Groups {
-		for j := range s.Groups[i].Tasks {
-			if t := &s.Groups[i].Tasks[j]; t.Kind() == settings.Assign {
-				l.AddAt(root.Place, "app.listen",
-					"is required, since %s has assign: unix:/PATH, or HOST:PORT on loopback", t.Key())
-				return
-			}
-		}
-	}
 }

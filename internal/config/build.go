@@ -21,6 +21,13 @@ type settingsReader struct {
 	partial bool // a file could not be read: what is missing may stand there
 }
 
+// source is what of the settings came from outside the files, and what makes tasks.
+type source struct {
+	written       written // of all but groups
+	databaseNamed bool    // the file names the store's database
+	groups        []groupSource
+}
+
 // settings builds everything, from what the files say together, and their groups.
 func (l settingsReader) settings(root *decode.Node, files []*decode.Node) (s *settings.Settings, from source) {
 	s = &settings.Settings{
@@ -275,4 +282,20 @@ func (l settingsReader) pod(n *decode.Node) settings.Pod {
 		p.UID, _ = l.opts.Env("POD_UID")
 	}
 	return p
+}
+
+// assignable refuses tasks that no application can run.
+func (l settingsReader) assignable(root *decode.Node, s *settings.Settings) {
+	if s.App.Listen != "" || root.At("app", "listen") != nil || l.partial {
+		return
+	}
+	for i := range s.Groups {
+		for j := range s.Groups[i].Tasks {
+			if t := &s.Groups[i].Tasks[j]; t.Kind() == settings.Assign {
+				l.AddAt(root.Place, "app.listen",
+					"is required, since %s has assign: unix:/PATH, or HOST:PORT on loopback", t.Key())
+				return
+			}
+		}
+	}
 }

@@ -21,22 +21,6 @@ type Config struct {
 	source source
 }
 
-// source is what of the settings came from outside the files, and what makes tasks.
-type source struct {
-	written       written // of all but groups
-	databaseNamed bool    // the file names the store's database
-	groups        []groupSource
-}
-
-// groupSource is the source of one group.
-type groupSource struct {
-	written  written   // of the group itself
-	tasks    []written // of each task but slots; nil where nothing came from outside
-	discover written
-	template *template // of discover; nil: there is none
-	slots    *template // nil: there are none
-}
-
 // withLists is c with the task lists of another configuration: what a running replica goes on with after a reload.
 func (c *Config) withLists(from *Config) *Config {
 	merged, s := *c, *c.Settings

@@ -1,12 +1,7 @@
 package config
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/field"
@@ -15,26 +10,6 @@ import (
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
-
-// parts is a group as it stands in the files: joined when it is named in several.
-type parts struct {
-	name     string
-	node     *decode.Node // where it is named first
-	cap      *decode.Node
-	selector *decode.Node
-	defaults *decode.Node
-	discover *decode.Node
-	template *decode.Node
-	weights  *decode.Node
-	slots    *decode.Node
-	tasks    []*decode.Node
-}
-
-// listReader builds the task lists out of nodes.
-type listReader struct {
-	fieldReader
-	names map[string]*decode.Node // where each key GROUP/NAME is written
-}
 
 // groups builds the groups of all files, in the order in which they are first named.
 func (l *listReader) groups(files []*decode.Node, s *settings.Settings) ([]settings.Group, []groupSource) {
@@ -161,137 +136,4 @@ func (l *listReader) weightFrom(n *decode.Node, g *settings.Group, found *templa
 			n.Quoted())
 	}
 	return settings.WeightDeclared
-}
-
-// taskWritten is what of a task came from outside; what it runs stays as it is written anyway.
-func (l *listReader) taskWritten(n *decode.Node) written {
-	var w written
-	for _, e := range n.Entries {
-		if _, runs := l.opts.Kinds.Lookup(e.Name); e.Name == "name" || runs && e.Value.Shape != decode.Scalar {
-			continue
-		}
-		if w == nil {
-			w = written{}
-		}
-		w.note(e.Name, e.Value)
-	}
-	if len(w) == 0 {
-		return nil
-	}
-	return w
-}
-
-// names are those that one task's node makes.
-type names struct {
-	node     *decode.Node
-	all      []string
-	numbered bool // each has an index: by braces, or as a slot
-}
-
-// taskNames expands the braces of a task's name. There is always one name at least, so that the rest is checked.
-func (l *listReader) taskNames(task *decode.Node, limit int) names {
-	n := task.Get("name")
-	if n == nil || n.Shape != decode.Scalar || n.Bad {
-		return names{node: task}
-	}
-	if !n.Settled {
-		l.Add(n, "%s holds one of the task's own variables, which depend on its name", n.Quoted())
-		return names{node: task}
-	}
-	made, err := braceNames(n.Text, max(limit, 0))
-	if err != nil {
-		l.Add(n, "%s %v", n.Quoted(), err)
-		return names{node: n}
-	}
-	for _, name := range made {
-		if !settings.IsTaskName(name) {
-			l.reportName(n, name)
-			return names{node: n}
-		}
-	}
-	return names{node: n, all: made, numbered: hasBraces(n.Text)}
-}
-
-func (l *listReader) reportName(n *decode.Node, name string) {
-	switch {
-	case strings.Contains(n.Raw, "$(") || name == n.Text:
-		l.Refuse(n, settings.TaskNames)
-	default:
-		l.Add(n, "%s makes the name %q, must be %s", n.Quoted(), variables.Clipped(name), settings.TaskNames)
-	}
-}
-
-// once refuses tasks that are named twice, one error for each pair of places.
-func (l *listReader) once(group string, made names) {
-	count := map[*decode.Node]int{}
-	example := map[*decode.Node]string{}
-	var order []*decode.Node
-	for _, name := range made.all {
-		key := group + "/" + name
-		first, twice := l.names[key]
-		if !twice {
-			l.names[key] = made.node
-			continue
-		}
-		if count[first]++; count[first] == 1 {
-			order, example[first] = append(order, first), name
-		}
-	}
-	for _, first := range order {
-		also := "at " + first.String() + " as well"
-		if first == made.node {
-			also = "twice by these braces"
-		}
-		if n := count[first] - 1; n > 0 {
-			also += fmt.Sprintf(" (and %d more)", n)
-		}
-		l.Add(made.node, "task %q is named %s: a task stands once in a group", example[first], also)
-	}
-}
-
-// canonical is a task as it is written, its defaults included, and the names it makes but for their braces. The order
-// of fields, comments and files does not change it.
-func canonical(task *decode.Node) string {
-	name := task.Get("name")
-	text := ""
-	if name != nil {
-		text = name.Text
-	}
-	return jsonText(map[string]any{"name": text, "task": task.Written()})
-}
-
-// listHash is the same for the same tasks in any order.
-func listHash(selector *decode.Node, written []string) string {
-	slices.Sort(written)
-	var who any
-	if selector != nil {
-		who = selector.Written()
-	}
-	sum := sha256.Sum256([]byte(jsonText(map[string]any{"selector": who, "tasks": written})))
-	return hex.EncodeToString(sum[:8])
-}
-
-// jsonText marshals what [node.written] gives: texts, mappings and lists, with which it cannot fail.
-func jsonText(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return string(b)
-}
-
-// fieldReader reads the fields that have forms of their own.
-type fieldReader struct {
-	*decode.Reader
-	opts Options
-}
-
-// matching reads text that has a form. The schema lets through what holds "$(", since that may have been a variable;
-// here it is final.
-func (l fieldReader) matching(is func(string) bool, n *decode.Node, unset string) string {
-	text := l.Text(n, unset)
-	if n != nil && !n.Bad && n.Shape == decode.Scalar && !is(text) {
-		l.Refuse(n, n.Rule.Allowed())
-	}
-	return text
 }

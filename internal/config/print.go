@@ -3,17 +3,13 @@ package config
 import (
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/shardctl/shardctl/internal/decode"
-	"github.com/shardctl/shardctl/internal/field"
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/settings"
-	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // Print writes the effective configuration as YAML: every default, braces expanded. Values that come from outside
@@ -135,29 +131,4 @@ func groupFields(g *settings.Group, from *groupSource, lease time.Duration) deco
 		shown = append(shown, discoverFields(g.Discover, from, kind.Use{Lease: lease})...)
 	}
 	return shown
-}
-
-// fieldsOf are the fields that go with the task, so that what is printed is a configuration as well.
-func fieldsOf(t tasks.Task, use kind.Use) decode.Fields {
-	var more decode.Fields
-	work, with := any(t.Kind()), field.Owned
-	if runner, ok := t.Runner.(kind.Runner); ok {
-		work = runner.Print(use)
-	}
-	if t.Ticks() {
-		with = field.Ticked
-	}
-	if runner, ok := t.Runner.(kind.TaskRunner); ok { // which has fields of its own in place of those
-		with, more = field.Any, runner.PrintTask(use)
-	}
-	runs := field.List{{Name: t.Kind(), Value: field.Elsewhere{Shows: work}}}
-	return slices.Concat(decode.Pairs("name", t.Name), kind.FieldsOf(&t, runs, nil).For(with).Print(), more)
-}
-
-// hidden is a text beside its name without secrets.
-func hidden(name, text string) string {
-	if d, err := store.Lookup(text); err == nil {
-		return d.Redact(text)
-	}
-	return decode.SecretValue(name, text)
 }

@@ -173,10 +173,10 @@ func itemSchema(s *jsonschema.Schema) *jsonschema.Schema {
 }
 
 // check holds a file against the schema.
-func (l *loader) check(root *decode.Node) {
+func check(root *decode.Node, schema *jsonschema.Schema, p *decode.Problems) {
 	var invalid *jsonschema.ValidationError
-	if err := l.schema.Validate(value(root)); errors.As(err, &invalid) {
-		leaves(invalid, func(e *jsonschema.ValidationError) { report(root.Find(e.InstanceLocation), e, &l.Problems) })
+	if err := schema.Validate(value(root)); errors.As(err, &invalid) {
+		leaves(invalid, func(e *jsonschema.ValidationError) { report(root.Find(e.InstanceLocation), e, p) })
 	}
 }
 

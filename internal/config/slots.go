@@ -36,14 +36,6 @@ func (l *listReader) slots(p *parts, g *settings.Group, s *settings.Settings) *t
 	return &template{opts: l.opts, node: node, group: p.name, settings: s}
 }
 
-// canonicalSlots stands for the slots in the hash of the list; empty where they are wrong.
-func canonicalSlots(p *parts, t *template) string {
-	if t == nil {
-		return ""
-	}
-	return jsonText(map[string]any{"slots": p.slots.Written(), "template": t.node.Written()})
-}
-
 // namedTasks are the group's tasks that are neither slots nor discovered.
 func namedTasks(g *settings.Group) []tasks.Task { return g.Tasks[:len(g.Tasks)-g.Slots] }
 

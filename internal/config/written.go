@@ -1,0 +1,55 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// written are the values of fields, by field, that came from outside the file, as the file has them: $(NAME),
+// $(file:PATH). They are shown instead of what came in.
+type written map[string]string
+
+// note adds what stands in n, under the name that the field has where it is printed. A task's own variables do not
+// come from outside.
+func (w written) note(prefix string, n *decode.Node) {
+	from := n.Field()
+	n.Scalars(func(n *decode.Node) {
+		if !n.Outside() {
+			return
+		}
+		field := strings.TrimPrefix(strings.TrimPrefix(n.Field(), from), ".")
+		if strings.HasPrefix(field, "[") || prefix == "" || field == "" {
+			w[prefix+field] = n.Raw
+			return
+		}
+		w[prefix+"."+field] = n.Raw
+	})
+}
+
+// over is what is to be printed, with what came from outside as it is written.
+func (w written) over(prefix string, fields decode.Fields) decode.Fields {
+	if len(w) == 0 {
+		return fields
+	}
+	shown := make(decode.Fields, len(fields))
+	for i, f := range fields {
+		field := decode.Under(prefix, f.Name)
+		if raw, ok := w[field]; ok {
+			f.Value = hidden(f.Name, raw)
+		} else if below, ok := f.Value.(decode.Fields); ok {
+			f.Value = w.over(field, below)
+		}
+		shown[i] = f
+	}
+	return shown
+}
+
+// hidden is a text beside its name without secrets.
+func hidden(name, text string) string {
+	if d, err := store.Lookup(text); err == nil {
+		return d.Redact(text)
+	}
+	return decode.SecretValue(name, text)
+}
