@@ -25,10 +25,6 @@ func FieldsOf(t *tasks.Task, work, retry field.List) field.List {
 		}
 	}
 	return slices.Concat(field.List{
-		{
-			Name: "contact", Value: field.Text{To: &t.Contact}, Shown: true,
-			Doc: "Who answers for it: shown with it, and `SHARDCTL_CONTACT` of its commands.",
-		},
 		{Name: "labels", Value: field.Labels{To: &t.Labels}, Live: true, Doc: "For people, and for `-l` of `get`."},
 		{
 			Name: "weight", Value: field.Number{To: &t.Weight, Default: unset.Weight, Min: 1, Max: large}, Live: true,

@@ -78,7 +78,7 @@ func (e Env) Run() tasks.Run {
 func (e Env) Own() variables.Set {
 	of := variables.Values{
 		Group: e.Group, Name: e.Name, Key: string(e.Lease.Key()), Index: e.Index,
-		Discovered: e.Discovered.Name, Partition: e.Discovered.Partition, Instance: e.Instance, Started: true, Contact: e.Contact,
+		Discovered: e.Discovered.Name, Partition: e.Discovered.Partition, Instance: e.Instance, Started: true,
 		Session: e.Lease.Session(), Token: e.Start.Token,
 	}
 	if !e.Start.ScheduledAt.IsZero() {

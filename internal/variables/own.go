@@ -15,7 +15,6 @@ const (
 	FencingToken        = "SHARDCTL_FENCING_TOKEN" //nolint:gosec // G101: a variable's name
 	Session             = "SHARDCTL_SESSION"
 	ScheduledAt         = "SHARDCTL_SCHEDULED_AT"
-	Contact             = "SHARDCTL_CONTACT"
 	DiscoveredName      = "DISCOVERED_NAME"
 	DiscoveredPartition = "DISCOVERED_PARTITION"
 )
@@ -57,10 +56,6 @@ var all = []Own{
 	{
 		Name: DiscoveredPartition, Doc: "its partition, or nothing", Of: Discovered,
 		value: func(v Values) string { return v.Partition },
-	},
-	{
-		Name: Contact, Doc: "the task's `contact`, or nothing", AtStart: true,
-		value: func(v Values) string { return v.Contact },
 	},
 	{Name: Instance, Doc: "the replica that runs it", value: func(v Values) string { return v.Instance }},
 	{
@@ -104,7 +99,6 @@ type Values struct {
 
 	Started bool // the rest is known as well
 	Session string
-	Contact string
 	Token   int64
 	Tick    string // empty of a task without ticks
 }

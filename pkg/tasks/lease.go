@@ -12,7 +12,6 @@ import (
 type Identity struct {
 	Group, Name string
 	Index       string            // its place in the braces of its name, SHARDCTL_INDEX; empty without braces
-	Contact     string            // who answers for it, for people; empty: nobody is named
 	Labels      map[string]string // must not be changed
 	Discovered  Discovered
 }
