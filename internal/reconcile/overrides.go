@@ -89,3 +89,9 @@ func (o overrides) pausedWords(key elect.Key) string {
 	}
 	return "its run has ended for good"
 }
+
+// stays reports whether the keys of a group stay where they are. settled is whether membership has been stable.
+func (o overrides) stays(group string, settled bool) bool {
+	_, evened := o.evened[group]
+	return !settled && !evened
+}

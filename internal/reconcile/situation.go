@@ -50,7 +50,7 @@ func (s *situation) inputOf() balancer.Input {
 		group := balancer.Group{
 			Name: g.Name, Selector: g.Selector, Keys: make([]balancer.Key, len(g.Keys)), Even: evened,
 		}
-		stay := !settled && !evened || len(s.differs[g.Name]) > 0 || s.reweighed[g.Name]
+		stay := s.overrides.stays(g.Name, settled) || len(s.differs[g.Name]) > 0 || s.reweighed[g.Name]
 		for i, k := range g.Keys {
 			group.Keys[i] = s.planKey(k, stay)
 			group.Keys[i].Paused = group.Keys[i].Paused || k.Discovered && s.removedSince(k.Key, g.AsOf)
