@@ -17,7 +17,6 @@ type overrides struct {
 	reruns            map[elect.Key]record.Override
 	moves             map[elect.Key]record.Override
 	evened            map[string]record.Override // groups to be spread at once
-	frozen            map[string]record.Override // groups of which nothing moves for balance
 }
 
 // rebalanceFor is how long a group is spread as if membership had long been stable, once that was asked for.
@@ -29,7 +28,6 @@ func overridesOf(v *cluster.View) overrides {
 		paused: map[elect.Key]record.Override{}, pausedGroups: map[string]record.Override{},
 		pins: map[elect.Key]record.Override{}, reruns: map[elect.Key]record.Override{},
 		moves: map[elect.Key]record.Override{}, evened: map[string]record.Override{},
-		frozen: map[string]record.Override{},
 	}
 	for _, asked := range v.Overrides {
 		switch asked.Kind {
@@ -49,8 +47,6 @@ func overridesOf(v *cluster.View) overrides {
 			o.reruns[elect.Key(asked.Name)] = asked
 		case record.OverrideMove:
 			o.moves[elect.Key(asked.Name)] = asked
-		case record.OverrideFreeze:
-			o.frozen[asked.Name] = asked
 		case record.OverrideRebalance:
 			if record.Within(asked.At, v.Now, rebalanceFor) {
 				o.evened[asked.Name] = asked
@@ -97,6 +93,5 @@ func (o overrides) pausedWords(key elect.Key) string {
 // stays reports whether the keys of a group stay where they are. settled is whether membership has been stable.
 func (o overrides) stays(group string, settled bool) bool {
 	_, evened := o.evened[group]
-	_, frozen := o.frozen[group]
-	return frozen || !settled && !evened
+	return !settled && !evened
 }

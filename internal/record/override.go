@@ -17,7 +17,6 @@ const (
 	OverrideCordon OverrideKind = "cordon" // of an instance: it gets no new keys, and keeps what it has
 	OverridePause  OverrideKind = "pause"  // of a task, or of a group with all that it will have: it runs nowhere
 	OverridePin    OverrideKind = "pin"    // of a task: it stays on an instance
-	OverrideFreeze OverrideKind = "freeze" // of a group: nothing of it moves for balance
 )
 
 // The kinds of overrides that ask for one effect. Those of a task name the token that its key had when they were asked

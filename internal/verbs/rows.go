@@ -147,26 +147,6 @@ stay unassigned then, and the pin is kept until unpin.`,
 		},
 	},
 	{
-		Name: api.Freeze, Back: api.Thaw, Kind: record.OverrideFreeze, Scopes: ofGroups, Role: Admin,
-		Sentence: "Move nothing of a group for balance until thaw.",
-		Page:     Page{Effect: "Its tasks stay where they are until thaw, unless their instance goes.", Button: 14},
-		Help: Help{
-			Past:    "frozen",
-			Short:   "Move nothing of a group for balance until thaw",
-			Example: "  shardctl freeze -g topics --for 1h",
-		},
-	},
-	{
-		Name: api.Thaw, Kind: record.OverrideFreeze, Scopes: ofGroups, Role: Admin,
-		Sentence: "Let a group be balanced again.",
-		Page:     Page{Effect: "Its tasks may move for balance again.", Button: 15},
-		Help: Help{
-			Past:    "thawed",
-			Short:   "Let a group be balanced again",
-			Example: "  shardctl thaw -g topics",
-		},
-	},
-	{
 		Name: api.Drain, Back: api.Undrain, Kind: record.OverrideDrain, Scopes: ofInstances, Role: Admin,
 		Later:    true,
 		Sentence: "Have {it} hand over all its tasks, and take none until undrain.",

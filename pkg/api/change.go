@@ -23,8 +23,6 @@ const (
 	Unpin     Verb = "unpin"     // of tasks
 	Move      Verb = "move"      // of tasks: hand them over once
 	Rebalance Verb = "rebalance" // of a group: spread it now
-	Freeze    Verb = "freeze"    // of a group: move nothing for balance
-	Thaw      Verb = "thaw"      // of a group
 )
 
 // ChangeRequest is the body of a request for a change. All fields may be left out, but for Instance of a pin or a move.
@@ -87,7 +85,7 @@ const (
 // Override is what an operator asked for, and who, when and why. Those that stand are shown until they are taken back,
 // requests for one effect until they have had it.
 type Override struct {
-	Kind   string `json:"kind"`  // one of drain, cordon, pause, pin, restart, rerun, move, trigger, rebalance and freeze
+	Kind   string `json:"kind"`  // one of drain, cordon, pause, pin, restart, rerun, move, trigger and rebalance
 	Scope  string `json:"scope"` // one of task, group and instance
 	Name   string `json:"name"`  // of what it is about: a key, a group or an instance
 	To     string `json:"to"`    // of a pin: an instance, a pattern or zone=ZONE; of a move: an instance
