@@ -1,13 +1,44 @@
 package taskrun_test
 
 import (
+	"reflect"
 	"testing"
+	"time"
 
 	"github.com/shardctl/shardctl/internal/taskrun"
+	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/fakehold"
 )
+
+// Whatever is in the identity of a task, its variables have: one that is listed and gets no value is empty here.
+func TestEachOwnVariableHasAValue(t *testing.T) {
+	env := taskrun.Env{
+		Lease: fakehold.New(elect.NewKey("g", "n")), Host: taskrun.Host{Instance: "a"},
+		Start: tasks.Start{Token: 7, ScheduledAt: time.Unix(0, 0)},
+	}
+	fill(reflect.ValueOf(&env.Identity).Elem())
+	own := env.Own()
+	for _, v := range variables.All() {
+		if own[v.Name] == "" {
+			t.Errorf("%s has no value: is it set in Env.Own?", v.Name)
+		}
+	}
+}
+
+// fill sets all texts of a struct.
+func fill(of reflect.Value) {
+	for _, f := range of.Fields() {
+		switch f.Kind() {
+		case reflect.String:
+			f.SetString("x")
+		case reflect.Struct:
+			fill(f)
+		default:
+		}
+	}
+}
 
 // What was found is one part of a URL, whatever its name is.
 func TestDiscoveredNamesInURLs(t *testing.T) {
