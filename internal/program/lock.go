@@ -76,7 +76,7 @@ func (o *lockOptions) run(cmd *cobra.Command, args []string) error {
 		ended, err := o.work(cmd.Context(), cli.Shown(cmd.ErrOrStderr()), s, args)
 		return errors.Join(err, exit(ended))
 	}
-	collectEarly()
+	giveBack()
 	// The worker says what there is to say. Once it is dead, what keeps the guard here is an error.
 	out := newLogs(settings.Log{Level: "error", Format: "console"}, os.Stderr)
 	defer out.close()

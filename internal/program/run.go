@@ -118,7 +118,7 @@ func runGuard(ctx context.Context, o runOptions) error {
 	log := out.own.WithName("guard").WithValues("instance", instance)
 	// The guard needs to know how to reach the store and no tasks, of which there may be very many.
 	s := &settings.Settings{Cluster: read.Cluster, Store: read.Store, Lease: read.Lease}
-	collectEarly()
+	giveBack()
 	db := &guardStore{config: s.StoreConfig(log)}
 	code, err := guard.Run(ctx, guard.Config{
 		Name: instance,

@@ -79,7 +79,7 @@ func runWorker(ctx context.Context, o runOptions) error {
 		Tracer: w.traces.tracer(), OnStuck: w.stuck, Registry: options.Callbacks, Functions: options.Listers,
 		Version: options.Version, Revision: cmp.Or(s.Rollout, replica.ProgramRevision(options.Version)),
 	})
-	collectEarly()
+	giveBack()
 	err = w.run(ctx)
 	w.traces.end(ctx)
 	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
