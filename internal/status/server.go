@@ -38,7 +38,7 @@ type Config struct {
 	// query. Nil: none is sent.
 	Vouch func(r *http.Request, instance, target string) string
 	// MaxWatchers is how many connections may watch at once, those over loopback not counted. A quarter of them may be
-	// of one client. 0: 2,000.
+	// of one client. 0: 256.
 	MaxWatchers int
 }
 
