@@ -49,7 +49,7 @@ func TestOnlyWhatIsNamedIsRead(t *testing.T) {
 		"wait --for=running --timeout=0 -g jobs":             "/groups?group=jobs",
 		"get tasks topics/none topics/topic-001 -g jobs":     "/tasks?group=jobs&name=topics%2Fnone&name=topics%2Ftopic-001",
 		// More than a replica takes at once are picked from the list.
-		"get tasks" + strings.Repeat(" topics/topic-001", mostNames+1): "/tasks",
+		"get tasks" + strings.Repeat(" topics/topic-001", status.MaxValues+1): "/tasks",
 	} {
 		asked = nil
 		got := shardctl(t, globals(), append(strings.Fields(line), "--server", server.URL)...)

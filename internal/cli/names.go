@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/nearest"
 	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -94,15 +95,12 @@ func wantLocks(args []string, group string) (*wanted, error) {
 	return wantNames(full)
 }
 
-// What a replica takes of names in one request: how many, and how many bytes they may have.
-const (
-	mostNames     = 100
-	mostNameBytes = 4 << 10
-)
+// mostNameBytes is how many bytes the names in one request may have together. A query takes them with every byte escaped.
+const mostNameBytes = 4 << 10
 
 // narrow has a replica leave out what is not wanted, as far as it takes so many names.
 func (w *wanted) narrow(f *client.Filter) {
-	if len(w.args) <= mostNames && len(strings.Join(w.args, "")) <= mostNameBytes {
+	if len(w.args) <= status.MaxValues && len(strings.Join(w.args, "")) <= mostNameBytes {
 		f.Names = w.args
 	}
 }

@@ -60,7 +60,7 @@ func Tend(overrides []record.Override, live []elect.Member, now int64) Tending {
 // forgettable reports whether an override ends when the instances that it names are not seen for long.
 func forgettable(o record.Override) bool {
 	verb, _ := verbs.Leaving(o.Kind)
-	return verb.Lasts() && verb.NamesInstances() && (verb.Target != verbs.ToPlace || !o.Strict)
+	return verb.NamesInstances() && (verb.Target != verbs.ToPlace || !o.Strict)
 }
 
 // names reports whether an override names an instance.

@@ -131,7 +131,7 @@ func (w *Writer) writeOnce(ctx context.Context, changes []change) (written, agai
 		if o.Kind == record.OverrideTrigger { // larger than that of the one before, and than the last that was fired
 			o.Token = max(found.Wall, tokens[c.ID()]+1, o.Token+1)
 		}
-		if verb, _ := verbs.Leaving(o.Kind); verb.Lasts() && verb.NamesInstances() {
+		if verb, _ := verbs.Leaving(o.Kind); verb.NamesInstances() {
 			o.Seen = found.Wall
 		}
 		if o.Until = 0; c.lasts > 0 {

@@ -46,7 +46,7 @@ func (f WeightFrom) Loads() bool { return f.Kinds() != nil }
 func (f WeightFrom) Kinds() []string {
 	switch f {
 	case WeightReported:
-		return []string{"callback", "assign"}
+		return []string{"callback", Assign}
 	case WeightCPU:
 		return []string{"exec"}
 	default:

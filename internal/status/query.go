@@ -24,9 +24,11 @@ import (
 // maxQuery is how long a query may be, in bytes. A watch keeps it several times over.
 const maxQuery = 16 << 10
 
+// MaxValues is how many values one parameter of a query may have.
+const MaxValues = 100
+
 // What the parameters of a query may hold. A list of a hundred thousand items is compared with each of them.
 const (
-	maxValues = 100     // of one parameter
 	maxLength = 1 << 10 // of one value, in bytes: the longest name of an instance; a selector has its own limit
 	maxToken  = 8 << 10 // of continue, in bytes
 )
@@ -99,8 +101,8 @@ func checkParameters(values url.Values, path string, allowed []string) (errs []a
 		switch n := len(values[name]); {
 		case !slices.Contains(allowed, name):
 			bad(name, "not a parameter of %s; it takes %s", path, takes)
-		case n > maxValues:
-			bad(name, "it is given %d times; at most %d are taken", n, maxValues)
+		case n > MaxValues:
+			bad(name, "it is given %d times; at most %d are taken", n, MaxValues)
 		default:
 			odd := func(value string) bool {
 				if name == "selector" { // in which tabs are spaces

@@ -69,8 +69,11 @@ func (v Verb) TakesBack() bool { return !v.Lasts() && !v.Kind.Once() }
 // About reports whether v may be about such objects.
 func (v Verb) About(scope record.Scope) bool { return slices.Contains(v.Scopes, scope) }
 
-// NamesInstances reports whether overrides of v name an instance: the one that they are about, or where tasks belong.
-func (v Verb) NamesInstances() bool { return v.Target != NoTarget || v.About(record.ScopeInstance) }
+// NamesInstances reports whether what v asks for lasts and names instances: the one that it is about, or where tasks
+// belong.
+func (v Verb) NamesInstances() bool {
+	return v.Lasts() && (v.Target != NoTarget || v.About(record.ScopeInstance))
+}
 
 // All returns every verb: those of tasks, of groups and of instances. The caller may change the list.
 func All() []Verb { return slices.Clone(rows) }
