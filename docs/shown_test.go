@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/test/pageblock"
 )
 
@@ -51,7 +51,7 @@ func TestShown(t *testing.T) {
 // What a program says of a layout that it does not know is what the page quotes.
 func TestLayoutOfAnotherVersion(t *testing.T) {
 	const quoted = "says version 3, this program knows 2: upgrade it"
-	if err := store.CheckSchema("default.schema", 3, 2); err == nil || !strings.Contains(err.Error(), quoted) {
+	if err := driver.CheckSchema("default.schema", 3, 2); err == nil || !strings.Contains(err.Error(), quoted) {
 		t.Errorf("%v, want %q", err, quoted)
 	}
 	if !strings.Contains(read(t, "operations/upgrade-and-backup.md"), quoted) {

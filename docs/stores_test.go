@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	_ "github.com/shardctl/shardctl/pkg/store/etcd"
 	_ "github.com/shardctl/shardctl/pkg/store/mongo"
 	_ "github.com/shardctl/shardctl/pkg/store/mysql"
@@ -28,10 +28,10 @@ func TestStoresAreOnTheirPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(store.Schemes()) < 3 {
-		t.Fatalf("registered: %v", store.Schemes())
+	if len(driver.Schemes()) < 3 {
+		t.Fatalf("registered: %v", driver.Schemes())
 	}
-	for _, s := range store.Schemes() {
+	for _, s := range driver.Schemes() {
 		found := false
 		for _, row := range rows {
 			page := storePage.FindStringSubmatch(row)
@@ -46,11 +46,11 @@ func TestStoresAreOnTheirPage(t *testing.T) {
 		if !found {
 			t.Errorf("docs/stores/README.md: no row of the table has `%s:…` and a link to a page", s.Scheme)
 		}
-		d, err := store.Lookup(s.Scheme + ":")
+		d, err := driver.Lookup(s.Scheme + ":")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, local := d.(store.LocalDriver); !local && !strings.Contains(string(chart), `"`+s.Scheme+`" (list `) {
+		if _, local := d.(driver.LocalDriver); !local && !strings.Contains(string(chart), `"`+s.Scheme+`" (list `) {
 			t.Errorf("the chart's shardctl.storePorts has no port of %s", s.Scheme)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/field"
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // settingsReader builds settings out of nodes.
@@ -243,12 +244,12 @@ func (l settingsReader) store(root *decode.Node) (s settings.Store, databaseName
 			at = section
 		}
 		if n == nil && !at.Bad && !l.partial {
-			l.AddAt(at.Place, "store.uri", "is required: %s", store.Forms())
+			l.AddAt(at.Place, "store.uri", "is required: %s", driver.Forms())
 		}
 		return settings.Store{}, false
 	}
 	named := l.Text(database, "")
-	c, err := store.Parse(store.Config{URI: uri, Database: named})
+	c, err := driver.Parse(store.Config{URI: uri, Database: named})
 	if wrong, ok := errors.AsType[*store.FieldError](err); ok {
 		at := n
 		if wrong.Field == "database" && database != nil {

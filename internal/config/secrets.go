@@ -9,6 +9,7 @@ import (
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Renewal replaces what stands in $(…) of a URI again, since files that it names may be renewed. Nil: it names none.
@@ -25,7 +26,7 @@ func Renewal(written string, env decode.Lookup) func() (string, error) {
 func SecretVariables(uri string, lookup decode.Lookup) []string {
 	t := uriText(files.ReplaceAllString(uri, "file"))
 	expanded := t.expand(lookup)
-	all := store.SecretVariables(store.Config{URI: expanded})
+	all := driver.SecretVariables(store.Config{URI: expanded})
 	for _, name := range t.names() {
 		if value, ok := lookup(name); ok && t.hides(name, value, expanded, lookup) {
 			all = append(all, name)
@@ -59,11 +60,11 @@ func (t uriText) names() []string {
 // hides reports whether the URI is hidden, at least in part, where the variable stands in it. The value alone does not
 // tell, since a password may be the name of the user as well; nor does its place, since the value may be USER:PASSWORD.
 func (t uriText) hides(name, value, expanded string, lookup decode.Lookup) bool {
-	driver, err := store.Lookup(expanded)
+	d, err := driver.Lookup(expanded)
 	if err != nil || strings.HasPrefix(string(t), "$("+name+")") || strings.HasPrefix(string(t), "$("+name+":-") {
 		return true
 	}
-	if !strings.Contains(driver.Redact(expanded), value) {
+	if !strings.Contains(d.Redact(expanded), value) {
 		return true
 	}
 	mark := 10007 // a port, too
@@ -76,5 +77,5 @@ func (t uriText) hides(name, value, expanded string, lookup decode.Lookup) bool 
 		}
 		return lookup(other)
 	})
-	return !strings.Contains(driver.Redact(marked), strconv.Itoa(mark))
+	return !strings.Contains(d.Redact(marked), strconv.Itoa(mark))
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/decode"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // written are the values of fields, by field, that came from outside the file, as the file has them: $(NAME),
@@ -48,7 +48,7 @@ func (w written) over(prefix string, fields decode.Fields) decode.Fields {
 
 // hidden is a text beside its name without secrets.
 func hidden(name, text string) string {
-	if d, err := store.Lookup(text); err == nil {
+	if d, err := driver.Lookup(text); err == nil {
 		return d.Redact(text)
 	}
 	return decode.SecretValue(name, text)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Options are what the command line takes.
@@ -54,7 +55,7 @@ func (o Options) Validate() error {
 	if o.Store != "" {
 		uri, err := variables.Expand(o.Store, os.LookupEnv)
 		if err == nil {
-			_, err = store.Parse(store.Config{URI: uri})
+			_, err = driver.Parse(store.Config{URI: uri})
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--store: %w", err))
@@ -77,7 +78,7 @@ type m = map[string]any
 func configFile(o Options, name, dir, server, admin string) ([]byte, error) {
 	uri := o.Store
 	if uri == "" {
-		local, err := store.LocalURI(filepath.Join(dir, "dev.db"))
+		local, err := driver.LocalURI(filepath.Join(dir, "dev.db"))
 		if err != nil {
 			return nil, err
 		}

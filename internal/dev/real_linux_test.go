@@ -20,6 +20,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	_ "github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testprocess"
@@ -361,7 +362,7 @@ func released(t *testing.T, uri string) map[string]int64 {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close(t.Context()) }()
-	sessions, err := db.List(t.Context(), store.KindSession, store.Query{})
+	sessions, err := db.List(t.Context(), driver.KindSession, driver.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +371,7 @@ func released(t *testing.T, uri string) map[string]int64 {
 			t.Errorf("session %s is %s", s.ID, s.State)
 		}
 	}
-	locks, err := db.List(t.Context(), store.KindLock, store.Query{})
+	locks, err := db.List(t.Context(), driver.KindLock, driver.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Looker is what looks at one group. Its fields are not changed once it runs.
@@ -143,8 +144,8 @@ func (l Looker) list(ctx context.Context) ([]discover.Found, error) {
 // clip cuts an error to what the store takes as a text, and hides the passwords of URIs.
 func clip(text string) string {
 	text = strings.ToValidUTF8(decode.WithoutPasswords(text), "\uFFFD")
-	if len(text) > store.MaxText {
-		text = strings.ToValidUTF8(text[:store.MaxText], "")
+	if len(text) > driver.MaxText {
+		text = strings.ToValidUTF8(text[:driver.MaxText], "")
 	}
 	return text
 }

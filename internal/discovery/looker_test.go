@@ -17,6 +17,7 @@ import (
 	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -69,9 +70,9 @@ func read(t *testing.T, r *Reader) Published {
 }
 
 // chunksIn are the documents of the group beside its head.
-func chunksIn(t *testing.T, db store.Store) []store.Doc {
+func chunksIn(t *testing.T, db store.Store) []driver.Doc {
 	t.Helper()
-	found, err := db.List(t.Context(), store.KindValue, store.Query{
+	found, err := db.List(t.Context(), driver.KindValue, driver.Query{
 		Group: record.GroupDiscovery, From: "~discovery/g/", To: "~discovery/g0",
 	})
 	if err != nil {
@@ -82,7 +83,7 @@ func chunksIn(t *testing.T, db store.Store) []store.Doc {
 
 func told(t *testing.T, db store.Store) int64 {
 	t.Helper()
-	found, err := db.Read(t.Context(), store.KindGroup, record.CounterLists)
+	found, err := db.Read(t.Context(), driver.KindGroup, record.CounterLists)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +171,7 @@ func TestLooking(t *testing.T) {
 
 func revOf(t *testing.T, db store.Store) int64 {
 	t.Helper()
-	found, err := db.Read(t.Context(), store.KindValue, "~discovery/g")
+	found, err := db.Read(t.Context(), driver.KindValue, "~discovery/g")
 	if err != nil || len(found.Docs) == 0 {
 		t.Fatalf("%v, %v", found, err)
 	}
@@ -329,11 +330,11 @@ func TestDocumentsDeletedOutOfBand(t *testing.T) {
 				t.Fatal(err)
 			}
 			read(t, r)
-			gone := store.Doc{Kind: store.KindValue, ID: "~discovery/g", Rev: revOf(t, db)}
+			gone := driver.Doc{Kind: driver.KindValue, ID: "~discovery/g", Rev: revOf(t, db)}
 			if what == "chunk" {
 				gone = chunksIn(t, db)[0]
 			}
-			remove := store.Change{Op: store.Delete, IfRev: gone.Rev, Doc: store.Doc{Kind: gone.Kind, ID: gone.ID}}
+			remove := driver.Change{Op: driver.Delete, IfRev: gone.Rev, Doc: driver.Doc{Kind: gone.Kind, ID: gone.ID}}
 			if _, err := db.Apply(t.Context(), remove); err != nil {
 				t.Fatal(err)
 			}

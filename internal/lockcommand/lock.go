@@ -10,6 +10,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Group is the group of all locks: KEY is locks/KEY in the store, and in the environment of the command.
@@ -90,7 +91,7 @@ func (r Request) explain(err error) error {
 			"%s/%s is in use by a program as a mutex or a semaphore, and this is a read-write lock: have the program "+
 				"use RWMutex(%q), or name another KEY", Group, r.Key, r.Key,
 		)
-	case store.Lasting(err):
+	case driver.Lasting(err):
 		return fmt.Errorf("the store refuses, and would again: %w", err)
 	case errors.Is(err, mutex.ErrQueueFull):
 		return fmt.Errorf("%s/%s: as many wait as a lock can have, try again later: %w", Group, r.Key, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/mutex"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // The exit codes that are not the command's, of sysexits.h where they have a name there.
@@ -45,7 +45,7 @@ func (r Request) notObtained(err error, conflict int) Outcome {
 		return guardLost()
 	case lockedByOthers(err):
 		return Outcome{Code: conflict} // as flock(1), whose users take it for an answer
-	case store.Lasting(err): // the next attempt would end in the same way
+	case driver.Lasting(err): // the next attempt would end in the same way
 		return Outcome{Code: CodeRefused, Err: r.explain(err)}
 	default:
 		return Outcome{Code: conflict, Err: r.explain(err)}

@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Without the lock the exit code says whether others have it, the store was away, or another attempt is of no use. Only
@@ -42,7 +43,7 @@ func TestNotObtained(t *testing.T) {
 		"the guard is gone":     {worker.ErrLost, CodeLost, []string{"the other process"}},
 		"rights, at the start":  {fmt.Errorf("log in: %w", store.ErrInvalid), 78, []string{"log in"}},
 		"the layout":            {store.ErrSchema, 78, []string{"another schema"}},
-		"another store":         {wait(late, false, store.Other("a", "b")), 78, []string{"another store", "is b, want a"}},
+		"another store":         {wait(late, false, driver.Other("a", "b")), 78, []string{"another store", "is b, want a"}},
 		"settings, later": {
 			fmt.Errorf("lock: %w: %w: a lease of 20s is kept", store.ErrSettings, store.ErrUnavailable), 78,
 			[]string{"refuses", "a lease of 20s is kept"},

@@ -11,16 +11,17 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // A command that waits without a limit says why, once: nothing else would.
 func TestAWaitSaysWhatTheStoreRefuses(t *testing.T) {
-	for _, kind := range []store.Kind{store.KindSession, store.KindMutex} {
+	for _, kind := range []driver.Kind{driver.KindSession, driver.KindMutex} {
 		synctest.Test(t, func(t *testing.T) {
 			db := memory.New().Client()
 			db.Fault(func(call memory.Call) memory.Verdict {
-				if slices.ContainsFunc(call.Changes, func(c store.Change) bool { return c.Doc.Kind == kind }) {
+				if slices.ContainsFunc(call.Changes, func(c driver.Change) bool { return c.Doc.Kind == kind }) {
 					return memory.Verdict{Fault: memory.LoseRequest}
 				}
 				return memory.Verdict{}

@@ -8,6 +8,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -37,7 +38,7 @@ func TestMarksOfAClockThatWasFarAhead(t *testing.T) {
 		if o.At != today || o.Seen > today || o.Until != until {
 			t.Errorf("%s: at %d, seen %d, until %d; it is %d", id, o.At, o.Seen, o.Until, today)
 		}
-		if d := o.Doc(store.WriterID{}); d.Expires > today+2*day {
+		if d := o.Doc(driver.WriterID{}); d.Expires > today+2*day {
 			t.Errorf("%s expires at %d", id, d.Expires)
 		}
 	}
@@ -81,7 +82,7 @@ func TestTriggersAfterAClockThatWasFarAhead(t *testing.T) {
 			s.View.Locks["gpu/tick"].Status.LastTrigger = first
 			if now = today; expired {
 				for _, d := range all(t, db) {
-					if _, err := db.Apply(t.Context(), store.Change{Op: store.Delete, IfRev: d.Rev, Doc: d}); err != nil {
+					if _, err := db.Apply(t.Context(), driver.Change{Op: driver.Delete, IfRev: d.Rev, Doc: d}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -94,9 +95,9 @@ func TestTriggersAfterAClockThatWasFarAhead(t *testing.T) {
 	}
 }
 
-func all(t *testing.T, db store.Store) []store.Doc {
+func all(t *testing.T, db store.Store) []driver.Doc {
 	t.Helper()
-	found, err := db.List(t.Context(), store.KindOverride, store.Query{})
+	found, err := db.List(t.Context(), driver.KindOverride, driver.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}

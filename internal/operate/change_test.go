@@ -11,7 +11,7 @@ import (
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/test/viewtest"
 )
@@ -20,7 +20,7 @@ import (
 // too. What is not known is refused. A preview writes nothing, and says what would move.
 func TestChangesOnAStore(t *testing.T) {
 	db, s := memory.New(), viewtest.Settings(t)
-	id := store.WriterID{Session: "S", Seq: 1}
+	id := driver.WriterID{Session: "S", Seq: 1}
 	for _, m := range []struct {
 		session, instance string
 		state             record.SessionState

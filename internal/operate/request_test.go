@@ -10,7 +10,7 @@ import (
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 func TestInvalidRequestsNameTheField(t *testing.T) {
@@ -70,7 +70,7 @@ func TestTextsAreBoundedInCharacters(t *testing.T) {
 				t.Errorf("%s of %d times %s: %v", field, record.MaxAsked, character, err)
 			}
 			asked := operate.Decide(state(), r).Put[0]
-			kept, err := record.OverrideFrom(asked.Doc(store.WriterID{Session: "s", Seq: 1}))
+			kept, err := record.OverrideFrom(asked.Doc(driver.WriterID{Session: "s", Seq: 1}))
 			if err != nil || !reflect.DeepEqual(kept, asked) {
 				t.Errorf("%s of %s is not kept whole: %v", field, character, err)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 const (
@@ -44,7 +44,7 @@ func Tend(overrides []record.Override, live []elect.Member, now int64) Tending {
 		case record.Ahead(o.At, now):
 			t.Ahead = append(t.Ahead, o.MovedTo(now))
 		case o.Kind.Once():
-			if now-o.At >= store.KindOverride.Info().Retention.Milliseconds() {
+			if now-o.At >= driver.KindOverride.Info().Retention.Milliseconds() {
 				t.Expire = append(t.Expire, o)
 			}
 		case !forgettable(o):
@@ -81,14 +81,14 @@ func (w *Writer) Tend(ctx context.Context, live []elect.Member) (Tending, error)
 	t := Tend(overrides, live, found.Wall)
 	var changes []change
 	for _, o := range t.Ahead {
-		changes = append(changes, change{Override: o, op: store.Put})
+		changes = append(changes, change{Override: o, op: driver.Put})
 	}
 	for _, o := range t.Seen {
 		o.Seen = found.Wall
-		changes = append(changes, change{Override: o, op: store.Put})
+		changes = append(changes, change{Override: o, op: driver.Put})
 	}
 	for _, o := range slices.Concat(t.Forget, t.Expire) {
-		changes = append(changes, change{Override: o, op: store.Delete})
+		changes = append(changes, change{Override: o, op: driver.Delete})
 	}
 	return t, w.tend(ctx, changes, found, forgotten)
 }
@@ -127,10 +127,10 @@ func (w *Writer) End(ctx context.Context) error {
 		resumes, over := Ended(overrides, found.Wall)
 		var changes []change
 		for _, o := range resumes {
-			changes = append(changes, change{Override: o, op: store.Put})
+			changes = append(changes, change{Override: o, op: driver.Put})
 		}
 		for _, o := range over {
-			changes = append(changes, change{Override: o, op: store.Delete})
+			changes = append(changes, change{Override: o, op: driver.Delete})
 		}
 		if err := w.tend(ctx, changes, found, ended); err != nil || len(resumes) == 0 {
 			return err
@@ -140,8 +140,8 @@ func (w *Writer) End(ctx context.Context) error {
 }
 
 // overrides are all that can be read, with the reply that shows them.
-func (w *Writer) overrides(ctx context.Context) ([]record.Override, store.Reply, error) {
-	found, err := w.db.List(ctx, store.KindOverride, store.Query{})
+func (w *Writer) overrides(ctx context.Context) ([]record.Override, driver.Reply, error) {
+	found, err := w.db.List(ctx, driver.KindOverride, driver.Query{})
 	if err != nil {
 		return nil, found, fmt.Errorf("tend the overrides: %w", err)
 	}
@@ -160,8 +160,8 @@ func (w *Writer) overrides(ctx context.Context) ([]record.Override, store.Reply,
 type noted func(record.Override) (record.Event, bool)
 
 // tend writes changes to overrides as they were read. What was lost or refused is left to the next time.
-func (w *Writer) tend(ctx context.Context, changes []change, read store.Reply, event noted) error {
-	for batch := range slices.Chunk(changes, store.MaxBatch) {
+func (w *Writer) tend(ctx context.Context, changes []change, read driver.Reply, event noted) error {
+	for batch := range slices.Chunk(changes, driver.MaxBatch) {
 		if err := w.tendBatch(ctx, batch, read, event); err != nil {
 			return fmt.Errorf("tend the overrides: %w", err)
 		}
@@ -169,12 +169,12 @@ func (w *Writer) tend(ctx context.Context, changes []change, read store.Reply, e
 	return nil
 }
 
-func (w *Writer) tendBatch(ctx context.Context, changes []change, read store.Reply, event noted) error {
-	writes := make([]store.Change, len(changes))
+func (w *Writer) tendBatch(ctx context.Context, changes []change, read driver.Reply, event noted) error {
+	writes := make([]driver.Change, len(changes))
 	for i, c := range changes {
 		o := c.Override
 		o.Rev = max(c.Rev+1, read.Floor, read.Now)
-		writes[i] = store.Change{Op: c.op, IfRev: c.Rev, Doc: o.Doc(w.id())}
+		writes[i] = driver.Change{Op: c.op, IfRev: c.Rev, Doc: o.Doc(w.id())}
 	}
 	outs, err := w.db.Apply(ctx, writes...)
 	if err != nil {
@@ -182,7 +182,7 @@ func (w *Writer) tendBatch(ctx context.Context, changes []change, read store.Rep
 	}
 	var deleted []change
 	for i, out := range outs {
-		if changes[i].op == store.Delete && out.Status == store.Applied {
+		if changes[i].op == driver.Delete && out.Status == driver.Applied {
 			deleted = append(deleted, changes[i])
 		}
 	}

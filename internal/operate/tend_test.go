@@ -12,6 +12,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -103,14 +104,14 @@ func TestWhatIsOutOfDateIsForgotten(t *testing.T) {
 	}
 	left := func() (ids []string, counter int64) {
 		t.Helper()
-		res, err := db.List(t.Context(), store.KindOverride, store.Query{})
+		res, err := db.List(t.Context(), driver.KindOverride, driver.Query{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, d := range res.Docs {
 			ids = append(ids, d.ID)
 		}
-		count, err := db.Read(t.Context(), store.KindGroup, record.CounterOverrides)
+		count, err := db.Read(t.Context(), driver.KindGroup, record.CounterOverrides)
 		if err != nil || len(count.Docs) != 1 {
 			t.Fatalf("%+v, %v", count, err)
 		}
@@ -131,7 +132,7 @@ func TestWhatIsOutOfDateIsForgotten(t *testing.T) {
 	if ids, _ := left(); !slices.Equal(ids, want) {
 		t.Errorf("after ten days: %v, want %v", ids, want)
 	}
-	events, err := db.List(t.Context(), store.KindEvent, store.Query{})
+	events, err := db.List(t.Context(), driver.KindEvent, driver.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +172,7 @@ func TestWhatIsAskedForAgainIsNotForgotten(t *testing.T) {
 	if _, err := w.Tend(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	res, err := db.List(t.Context(), store.KindOverride, store.Query{})
+	res, err := db.List(t.Context(), driver.KindOverride, driver.Query{})
 	if err != nil || len(res.Docs) != 1 || !asked {
 		t.Errorf("%+v, %v: want the drain that was asked for again", res.Docs, err)
 	}
@@ -217,7 +218,7 @@ func TestWhatIsOverEnds(t *testing.T) {
 	}
 	at(today+hour+5, "drain/instance/a", "pause/task/g/3", "pause/task/g/4", "resume/task/g/1")
 	at(today+2*hour, "pause/task/g/3", "pause/task/g/4", "resume/task/g/1")
-	events, err := db.List(t.Context(), store.KindEvent, store.Query{})
+	events, err := db.List(t.Context(), driver.KindEvent, driver.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +273,7 @@ func TestAPauseEndsWithItsResume(t *testing.T) {
 // stored are the overrides in the store.
 func stored(t *testing.T, db store.Store) []record.Override {
 	t.Helper()
-	res, err := db.List(t.Context(), store.KindOverride, store.Query{})
+	res, err := db.List(t.Context(), driver.KindOverride, driver.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}

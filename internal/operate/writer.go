@@ -15,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Writer writes decisions. Make it with [NewWriter]. Its methods may be called from many goroutines.
@@ -40,10 +41,10 @@ func (w *Writer) Write(ctx context.Context, r Request, d Decision) error {
 	ctx, cancel := outliving(ctx, finishWithin)
 	defer cancel()
 	// What is put stands before anything is deleted: who does not see a pause any more sees when it ended.
-	if err := w.write(ctx, r, store.Put, d.Put); err != nil {
+	if err := w.write(ctx, r, driver.Put, d.Put); err != nil {
 		return err
 	}
-	return w.write(ctx, r, store.Delete, d.Delete)
+	return w.write(ctx, r, driver.Delete, d.Delete)
 }
 
 // finishWithin is how long a change goes on for whose asker has left.
@@ -58,8 +59,8 @@ func outliving(ctx context.Context, while time.Duration) (context.Context, conte
 	return longer, func() { stop(); end(nil) }
 }
 
-func (w *Writer) write(ctx context.Context, r Request, op store.Op, overrides []record.Override) error {
-	for chunk := range slices.Chunk(overrides, store.MaxBatch) {
+func (w *Writer) write(ctx context.Context, r Request, op driver.Op, overrides []record.Override) error {
+	for chunk := range slices.Chunk(overrides, driver.MaxBatch) {
 		batch := make([]change, len(chunk))
 		for i, o := range chunk {
 			batch[i] = change{Override: o, op: op, lasts: r.For}
@@ -78,7 +79,7 @@ func (w *Writer) write(ctx context.Context, r Request, op store.Op, overrides []
 // change is one override to be written, or to be taken back.
 type change struct {
 	record.Override
-	op     store.Op
+	op     driver.Op
 	lasts  time.Duration // 0: until it is taken back
 	unsure bool          // it was tried, and may be written
 }
@@ -107,7 +108,7 @@ func (w *Writer) writeOnce(ctx context.Context, changes []change) (written, agai
 	for i, c := range changes {
 		ids[i] = c.ID()
 	}
-	found, err := w.db.Read(ctx, store.KindOverride, ids...)
+	found, err := w.db.Read(ctx, driver.KindOverride, ids...)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -116,11 +117,11 @@ func (w *Writer) writeOnce(ctx context.Context, changes []change) (written, agai
 		before, _ := record.OverrideFrom(d) // what makes no sense in it counts as missing
 		revs[d.ID], tokens[d.ID] = d.Rev, before.Token
 	}
-	var writes []store.Change
+	var writes []driver.Change
 	var tried []change
 	for _, c := range changes {
 		rev, there := revs[c.ID()]
-		if c.op == store.Delete && !there {
+		if c.op == driver.Delete && !there {
 			if c.unsure {
 				written = append(written, c)
 			}
@@ -137,7 +138,7 @@ func (w *Writer) writeOnce(ctx context.Context, changes []change) (written, agai
 		if o.Until = 0; c.lasts > 0 {
 			o.Until = found.Wall + c.lasts.Milliseconds()
 		}
-		writes = append(writes, store.Change{Op: c.op, IfRev: rev, Doc: o.Doc(w.id())})
+		writes = append(writes, driver.Change{Op: c.op, IfRev: rev, Doc: o.Doc(w.id())})
 		tried = append(tried, c)
 	}
 	if len(writes) == 0 {
@@ -149,29 +150,29 @@ func (w *Writer) writeOnce(ctx context.Context, changes []change) (written, agai
 	}
 	for i, out := range outs {
 		switch out.Status {
-		case store.Applied, store.Overtaken:
+		case driver.Applied, driver.Overtaken:
 			written = append(written, tried[i])
-		case store.Unknown:
+		case driver.Unknown:
 			if errors.Is(out.Err, context.Canceled) || ctx.Err() != nil {
 				err = out.Err
 			}
 			tried[i].unsure = true
 			again = append(again, tried[i])
-		case store.Refused:
+		case driver.Refused:
 			again = append(again, tried[i])
 		}
 	}
 	return written, again, found.Wall, err
 }
 
-func (w *Writer) id() store.WriterID { return store.WriterID{Session: w.session, Seq: w.seq.Add(1)} }
+func (w *Writer) id() driver.WriterID { return driver.WriterID{Session: w.session, Seq: w.seq.Add(1)} }
 
 // announce increments the counter that has replicas read the overrides, and notes an event for each that has one.
 func (w *Writer) announce(
 	ctx context.Context, batch []change, event func(record.Override) (record.Event, bool), now int64,
 ) error {
-	changes := []store.Change{{
-		Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: record.CounterOverrides},
+	changes := []driver.Change{{
+		Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: record.CounterOverrides},
 	}}
 	for _, c := range batch {
 		e, ok := event(c.Override)
@@ -179,14 +180,14 @@ func (w *Writer) announce(
 			continue
 		}
 		e.Time, e.ID = now, record.EventID(now, w.session, w.events.Add(1))
-		changes = append(changes, store.Change{Doc: e.Doc(w.id())})
+		changes = append(changes, driver.Change{Doc: e.Doc(w.id())})
 	}
-	for batch := range slices.Chunk(changes, store.MaxBatch) {
+	for batch := range slices.Chunk(changes, driver.MaxBatch) {
 		outs, err := w.db.Apply(ctx, batch...)
 		if err != nil {
 			return fmt.Errorf("announce it: %w", err)
 		}
-		if outs[0].Status == store.Unknown && batch[0].Op == store.Increment {
+		if outs[0].Status == driver.Unknown && batch[0].Op == driver.Increment {
 			return fmt.Errorf("announce it: %w", outs[0].Err)
 		}
 	}

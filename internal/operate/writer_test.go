@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -29,7 +30,7 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 		if err := w.Write(t.Context(), r, d); err != nil {
 			t.Fatal(err)
 		}
-		res, err := db.List(t.Context(), store.KindOverride, store.Query{})
+		res, err := db.List(t.Context(), driver.KindOverride, driver.Query{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +75,7 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 		t.Errorf("%+v: want the last one", pin)
 	}
 
-	events, err := db.List(t.Context(), store.KindEvent, store.Query{})
+	events, err := db.List(t.Context(), driver.KindEvent, driver.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 		!slices.Contains(noted, "Change Undrain by bob") {
 		t.Errorf("%d events: %q", len(noted), noted)
 	}
-	counter, err := db.Read(t.Context(), store.KindGroup, record.CounterOverrides)
+	counter, err := db.Read(t.Context(), driver.KindGroup, record.CounterOverrides)
 	if err != nil || len(counter.Docs) != 1 || counter.Docs[0].Count < 8 {
 		t.Errorf("the counter is %+v, %v", counter.Docs, err)
 	}
@@ -108,7 +109,7 @@ func find(t *testing.T, s operate.State, id string) record.Override {
 // events are those of the store, in any order, as type, reason and task.
 func events(t *testing.T, db store.Store) []string {
 	t.Helper()
-	res, err := db.List(t.Context(), store.KindEvent, store.Query{})
+	res, err := db.List(t.Context(), driver.KindEvent, driver.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ type leaving struct {
 	leave func()
 }
 
-func (l leaving) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (l leaving) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -193,7 +194,7 @@ func TestChangesAreFinishedForCallersThatLeave(t *testing.T) {
 	if got, want := events(t, db), []string{"Change Pause g/1", "Change Resume g/1"}; !slices.Equal(got, want) {
 		t.Errorf("events %q, want %q", got, want)
 	}
-	res, err := db.List(t.Context(), store.KindOverride, store.Query{States: []string{string(record.OverridePause)}})
+	res, err := db.List(t.Context(), driver.KindOverride, driver.Query{States: []string{string(record.OverridePause)}})
 	if err != nil || len(res.Docs) > 0 {
 		t.Errorf("left is %v, %v", res.Docs, err)
 	}
@@ -215,7 +216,7 @@ func TestLostAnswersAreAskedFor(t *testing.T) {
 	if err := w.Write(t.Context(), r, operate.Decide(state(), r)); err != nil {
 		t.Fatal(err)
 	}
-	res, err := db.List(t.Context(), store.KindOverride, store.Query{})
+	res, err := db.List(t.Context(), driver.KindOverride, driver.Query{})
 	if err != nil || len(res.Docs) != 2 {
 		t.Errorf("%+v, %v", res.Docs, err)
 	}
@@ -235,7 +236,7 @@ func TestManyTasksAtOnce(t *testing.T) {
 	if err := operate.NewWriter(db).Write(t.Context(), r, operate.Decide(s, r)); err != nil {
 		t.Fatal(err)
 	}
-	if res, err := db.List(t.Context(), store.KindOverride, store.Query{CountOnly: true}); err != nil ||
+	if res, err := db.List(t.Context(), driver.KindOverride, driver.Query{CountOnly: true}); err != nil ||
 		res.Total != 1000 {
 		t.Errorf("%d written, %v", res.Total, err)
 	}

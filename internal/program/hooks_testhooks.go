@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // envUnknownFields makes this program write like one of a later version, which knows fields that this one does not.
@@ -23,10 +24,10 @@ func init() {
 type laterStore struct{ store.Store }
 
 // Apply implements [store.Store]. The same change always becomes the same write: it may be a repeat.
-func (s laterStore) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
-	changed := make([]store.Change, len(changes))
+func (s laterStore) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
+	changed := make([]driver.Change, len(changes))
 	for i, c := range changes {
-		if c.Op == store.Put {
+		if c.Op == driver.Put {
 			c.Doc.Body = withUnknown(c.Doc.Body)
 		}
 		changed[i] = c
@@ -41,16 +42,16 @@ func (s laterStore) Apply(ctx context.Context, changes ...store.Change) ([]store
 }
 
 // Read implements [store.Store].
-func (s laterStore) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (s laterStore) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	return known(s.Store.Read(ctx, kind, ids...))
 }
 
 // List implements [store.Store].
-func (s laterStore) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (s laterStore) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	return known(s.Store.List(ctx, kind, q))
 }
 
-func known(res store.Reply, err error) (store.Reply, error) {
+func known(res driver.Reply, err error) (driver.Reply, error) {
 	for i := range res.Docs {
 		res.Docs[i].Body = withoutUnknown(res.Docs[i].Body)
 	}

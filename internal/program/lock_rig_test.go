@@ -19,6 +19,7 @@ import (
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testmongo"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -229,7 +230,7 @@ func (r lockRig) document() protocol.MutexDoc {
 		r.t.Fatal(err)
 	}
 	defer func() { _ = db.Close(context.WithoutCancel(r.t.Context())) }()
-	reply, err := db.Read(r.t.Context(), store.KindMutex, record.MutexID("k"))
+	reply, err := db.Read(r.t.Context(), driver.KindMutex, record.MutexID("k"))
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // openToRun opens a store that tasks may run on. Electors look as well, before their first claim; this is where people
@@ -30,6 +31,6 @@ var hooked = func(db store.Store) store.Store { return db }
 
 // obstructs says whether a process keeps all others from writing to the store that the settings name.
 func obstructs(s *settings.Settings, pid int) bool {
-	blocks, err := store.BlocksWriters(s.StoreConfig(logr.Discard()), pid)
+	blocks, err := driver.BlocksWriters(s.StoreConfig(logr.Discard()), pid)
 	return blocks && err == nil
 }

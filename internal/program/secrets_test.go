@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/config"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // secretURIs are texts of URIs for each store, with the variables of each that commands must not get. Other variables
@@ -62,11 +62,11 @@ func TestVariablesThatHoldASecretOfTheStore(t *testing.T) {
 			t.Errorf("%s: %q, want %q", test.text, got, test.withheld)
 		}
 		scheme, _, _ := strings.Cut(test.text, ":")
-		if d, err := store.Lookup(scheme + ":"); err == nil {
+		if d, err := driver.Lookup(scheme + ":"); err == nil {
 			tried[d.Name()] = true
 		}
 	}
-	for _, s := range store.Schemes() {
+	for _, s := range driver.Schemes() {
 		if !tried[s.Driver] && s.Driver != "reporting" { // that one is of another test
 			t.Errorf("no URI of %s is tried", s.Driver)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	_ "github.com/shardctl/shardctl/pkg/store/etcd" // registers a kind of URI, as the other stores do
 	_ "github.com/shardctl/shardctl/pkg/store/mongo"
 	_ "github.com/shardctl/shardctl/pkg/store/mysql"
@@ -52,7 +53,7 @@ func storeConfig(uri, database, cluster string) (store.Config, error) {
 	if err != nil {
 		return store.Config{}, usage("the store's URI: %w", err)
 	}
-	c, err := store.Parse(store.Config{URI: expanded, Database: database, Cluster: cluster, Logger: logr.Discard()})
+	c, err := driver.Parse(store.Config{URI: expanded, Database: database, Cluster: cluster, Logger: logr.Discard()})
 	c.Renew = config.Renewal(uri, os.LookupEnv)
 	if wrong, ok := errors.AsType[*store.FieldError](err); ok {
 		return c, usage("the store's %s %s", wrong.Field, wrong.Text)
@@ -73,7 +74,7 @@ func storeFailed(err error) error {
 
 // shownStore names a store for people.
 func shownStore(c store.Config) string {
-	d, err := store.Lookup(c.URI)
+	d, err := driver.Lookup(c.URI)
 	if err != nil {
 		return "the store"
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/storecheck"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // storeTimeout is how long a check may take, unless --timeout says otherwise.
@@ -105,7 +106,7 @@ func (o *storeCheckOptions) config(args []string) (store.Config, error) {
 	}
 	uri := os.Getenv(envStoreURI)
 	if uri == "" {
-		return store.Config{}, usage("name a store: %s; or give --config, or set %s", store.Forms(), envStoreURI)
+		return store.Config{}, usage("name a store: %s; or give --config, or set %s", driver.Forms(), envStoreURI)
 	}
 	return storeConfig(uri, o.database, o.cluster)
 }

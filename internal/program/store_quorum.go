@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/quorum"
 )
 
@@ -140,7 +141,7 @@ func (o *storeQuorumOptions) readmit(cmd *cobra.Command, uri, place string) erro
 	q := side.Store.(*quorum.Store) //nolint:forcetypeassert // the URI says so
 	var decided strings.Builder
 	w := tabwriter.NewWriter(&decided, 0, 0, 3, ' ', 0)
-	err = q.Readmit(ctx, index-1, func(kind store.Kind, documents int) {
+	err = q.Readmit(ctx, index-1, func(kind driver.Kind, documents int) {
 		_, _ = fmt.Fprintf(w, "  %s\t%d\n", kind, documents) // into memory
 	})
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -57,8 +58,8 @@ func documents(t *testing.T, uri string) []string {
 	}
 	defer func() { _ = db.Close(t.Context()) }()
 	var all []string
-	for _, kind := range store.Kinds() {
-		found, err := db.List(t.Context(), kind, store.Query{})
+	for _, kind := range driver.Kinds() {
+		found, err := db.List(t.Context(), kind, driver.Query{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,14 +78,14 @@ func TestStoreCopyOfUnreadableDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var changes []store.Change
+	var changes []driver.Change
 	for i, id := range []string{"g/a", "g/b", "g/c"} {
-		changes = append(changes, store.Change{Doc: store.Doc{
-			Kind: store.KindLock, ID: id, Group: "g", Rev: 5, WriterID: store.WriterID{Session: "s", Seq: int64(i + 1)},
+		changes = append(changes, driver.Change{Doc: driver.Doc{
+			Kind: driver.KindLock, ID: id, Group: "g", Rev: 5, WriterID: driver.WriterID{Session: "s", Seq: int64(i + 1)},
 		}})
 	}
 	outs, err := db.Apply(t.Context(), changes...)
-	if err != nil || outs[0].Status != store.Applied {
+	if err != nil || outs[0].Status != driver.Applied {
 		t.Fatal(outs, err)
 	}
 	if err := db.Close(t.Context()); err != nil {
@@ -123,14 +124,14 @@ func TestStoreCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := store.WriterID{Session: "s", Seq: 1}
+	id := driver.WriterID{Session: "s", Seq: 1}
 	ended := record.Session{ID: "s", Rev: 3, State: record.Dead, Lease: time.Second, WriterID: id}
 	outs, err := db.Apply(
 		t.Context(),
-		store.Change{Doc: store.Doc{Kind: store.KindLock, ID: "g/a", Group: "g", Rev: 5, WriterID: id}},
-		store.Change{Doc: ended.Doc()}, // the copy waits for its lease
+		driver.Change{Doc: driver.Doc{Kind: driver.KindLock, ID: "g/a", Group: "g", Rev: 5, WriterID: id}},
+		driver.Change{Doc: ended.Doc()}, // the copy waits for its lease
 	)
-	if err != nil || outs[0].Status != store.Applied || outs[1].Status != store.Applied {
+	if err != nil || outs[0].Status != driver.Applied || outs[1].Status != driver.Applied {
 		t.Fatal(outs, err)
 	}
 	if err := db.Close(t.Context()); err != nil {
@@ -193,7 +194,7 @@ type inspected struct {
 	uri string
 }
 
-func init() { store.Register("reporting", reporting{}) }
+func init() { driver.Register("reporting", reporting{}) }
 
 func (reporting) Name() string                               { return "reporting" }
 func (reporting) Form(scheme string) string                  { return scheme + ":WORDS" }

@@ -23,7 +23,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // MaxChunk is how many bytes of entries go into one chunk; a single larger one has a chunk of its own.
@@ -74,16 +74,16 @@ type headBody[S Part[S]] struct {
 }
 
 // headFrom reads a head. With [ErrMalformed] it counts; only what is said with it is not all there.
-func headFrom[S Part[S]](d store.Doc) (Head[S], error) { return record.Guarded(d, readHeadFrom[S]) }
+func headFrom[S Part[S]](d driver.Doc) (Head[S], error) { return record.Guarded(d, readHeadFrom[S]) }
 
-func readHeadFrom[S Part[S]](d store.Doc) (Head[S], error) {
+func readHeadFrom[S Part[S]](d driver.Doc) (Head[S], error) {
 	h := Head[S]{Rev: d.Rev, Token: d.Count}
 	var body headBody[S]
 	if err := json.Unmarshal(d.Body, &body); err != nil {
 		return h, fmt.Errorf("%s %.80q: body: %w", d.Kind, d.ID, err)
 	}
 	var c record.Cleaner
-	c.Number("revision", &body.Revision, store.MaxRev)
+	c.Number("revision", &body.Revision, driver.MaxRev)
 	c.Count("count", &body.Count, MaxEntries)
 	h.Revision, h.Hash, h.count, h.chunks = body.Revision, body.Hash, body.Count, body.Chunks
 	if h.Hash != hashAll(h.chunks) {
@@ -99,15 +99,15 @@ func readHeadFrom[S Part[S]](d store.Doc) (Head[S], error) {
 	return h, nil
 }
 
-func (h Head[S]) doc(at Place, id store.WriterID) (store.Doc, error) {
+func (h Head[S]) doc(at Place, id driver.WriterID) (driver.Doc, error) {
 	body, err := json.Marshal(headBody[S]{
 		Revision: h.Revision, Count: h.count, Hash: hashAll(h.chunks), Chunks: h.chunks, Status: h.Status,
 	})
 	if err != nil {
-		return store.Doc{}, fmt.Errorf("head of %s: %w", at, err)
+		return driver.Doc{}, fmt.Errorf("head of %s: %w", at, err)
 	}
-	return store.Doc{
-		Kind: store.KindValue, ID: at.head(), Group: at.Space, Rev: h.Rev, WriterID: id, Count: h.Token, Body: body,
+	return driver.Doc{
+		Kind: driver.KindValue, ID: at.head(), Group: at.Space, Rev: h.Rev, WriterID: id, Count: h.Token, Body: body,
 	}, nil
 }
 
@@ -148,7 +148,7 @@ var ErrMalformed = errors.New("the published list is malformed in part")
 
 // entriesFrom joins the chunks of a list, by their IDs. With ErrBroken the entries are those of the chunks that are
 // whole, and with ErrMalformed those that make sense.
-func entriesFrom[E Part[E], S Part[S]](at Place, h Head[S], bodies map[string]store.Doc) ([]E, error) {
+func entriesFrom[E Part[E], S Part[S]](at Place, h Head[S], bodies map[string]driver.Doc) ([]E, error) {
 	entries := make([]E, 0, h.count)
 	broken, there := 0, 0
 	var malformed error
@@ -177,7 +177,7 @@ func entriesFrom[E Part[E], S Part[S]](at Place, h Head[S], bodies map[string]st
 }
 
 // readChunk returns the entries that make sense, how many there are, and what is wrong with the first of the others.
-func readChunk[E Part[E]](d store.Doc) (entries []E, n int, wrong error) {
+func readChunk[E Part[E]](d driver.Doc) (entries []E, n int, wrong error) {
 	var texts []json.RawMessage
 	if err := json.Unmarshal(d.Body, &texts); err != nil {
 		return nil, 0, fmt.Errorf("%s %.80q: body: %w", d.Kind, d.ID, err)
@@ -195,7 +195,7 @@ func readChunk[E Part[E]](d store.Doc) (entries []E, n int, wrong error) {
 	return entries, len(texts), wrong
 }
 
-func readEntry[E Part[E]](d store.Doc) (e E, err error) {
+func readEntry[E Part[E]](d driver.Doc) (e E, err error) {
 	var c record.Cleaner
 	if err := json.Unmarshal(d.Body, &e); err != nil {
 		c.Bad("body", "%w", err)

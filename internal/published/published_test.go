@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -44,18 +45,18 @@ func TestChunks(t *testing.T) {
 		t.Fatal(len(chunks), err)
 	}
 	h := Head[count]{Revision: 1, count: len(entries), chunks: hashesOf(chunks)}
-	bodies := map[string]store.Doc{}
+	bodies := map[string]driver.Doc{}
 	for i, body := range chunks {
-		if len(body) > store.MaxBody {
+		if len(body) > driver.MaxBody {
 			t.Errorf("a chunk has %d bytes", len(body))
 		}
-		bodies[at.chunk(1, i)] = store.Doc{Body: body}
+		bodies[at.chunk(1, i)] = driver.Doc{Body: body}
 	}
 	back, err := entriesFrom[text](at, h, bodies)
 	if err != nil || len(back) != len(entries) || back[4321] != entries[4321] {
 		t.Fatal(len(back), err)
 	}
-	bodies[at.chunk(1, 2)] = store.Doc{Body: append([]byte(" "), chunks[2]...)}
+	bodies[at.chunk(1, 2)] = driver.Doc{Body: append([]byte(" "), chunks[2]...)}
 	if back, err := entriesFrom[text](at, h, bodies); !errors.Is(err, ErrBroken) || len(back) == len(entries) {
 		t.Error("a list with a changed chunk was read")
 	}
@@ -103,18 +104,18 @@ func TestPlacesAreApart(t *testing.T) {
 // put writes a document of the list as somebody would who edits it.
 func put(t *testing.T, db store.Store, id, body string) {
 	t.Helper()
-	found, err := db.Read(t.Context(), store.KindValue, id)
+	found, err := db.Read(t.Context(), driver.KindValue, id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := store.Change{Doc: store.Doc{
-		Kind: store.KindValue, ID: id, Group: at.Space, Rev: found.Floor, WriterID: store.WriterID{Session: "x", Seq: 1},
+	c := driver.Change{Doc: driver.Doc{
+		Kind: driver.KindValue, ID: id, Group: at.Space, Rev: found.Floor, WriterID: driver.WriterID{Session: "x", Seq: 1},
 		Body: []byte(body),
 	}}
 	if len(found.Docs) > 0 {
 		c.IfRev, c.Doc.Rev = found.Docs[0].Rev, max(found.Floor, found.Docs[0].Rev+1)
 	}
-	if outs, err := db.Apply(t.Context(), c); err != nil || outs[0].Status != store.Applied {
+	if outs, err := db.Apply(t.Context(), c); err != nil || outs[0].Status != driver.Applied {
 		t.Fatal(outs, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 const (
@@ -69,7 +70,7 @@ func (r *Reader[E, S]) Read(ctx context.Context) (List[E, S], error) {
 
 // readHead reads a head; one of revision 0 when there is none. floor is the store's, in ms of its clock.
 func readHead[S Part[S]](ctx context.Context, db store.Store, at Place) (h Head[S], floor int64, err error) {
-	found, err := db.Read(ctx, store.KindValue, at.head())
+	found, err := db.Read(ctx, driver.KindValue, at.head())
 	if err != nil {
 		return h, 0, fmt.Errorf("read the list %s: %w", at, err)
 	}
@@ -86,9 +87,9 @@ func readEntries[E Part[E], S Part[S]](ctx context.Context, db store.Store, at P
 	for i := range ids {
 		ids[i] = at.chunk(h.Revision, i)
 	}
-	docs := make(map[string]store.Doc, len(ids))
+	docs := make(map[string]driver.Doc, len(ids))
 	for part := range slices.Chunk(ids, perRead) {
-		found, err := db.Read(ctx, store.KindValue, part...)
+		found, err := db.Read(ctx, driver.KindValue, part...)
 		if err != nil {
 			return nil, fmt.Errorf("read the list %s: %w", at, err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // ErrOvertaken says that another replica writes by now, under a larger token.
@@ -53,7 +54,7 @@ type Before[E Part[E], S Part[S]] struct {
 
 // Read reads what is published now.
 func (w *Writer[E, S]) Read(ctx context.Context) (Before[E, S], error) {
-	found, err := w.db.Read(ctx, store.KindValue, w.at.head())
+	found, err := w.db.Read(ctx, driver.KindValue, w.at.head())
 	if err != nil {
 		return Before[E, S]{}, fmt.Errorf("read the list %s: %w", w.at, err)
 	}
@@ -106,7 +107,7 @@ func (w *Writer[E, S]) writeHead(ctx context.Context, b Before[E, S], h Head[S],
 		return err
 	}
 	w.unannounced = w.unannounced || news // also when the outcome is not known
-	if err := w.put(ctx, []store.Change{{IfRev: b.Rev, Doc: doc}}); err != nil {
+	if err := w.put(ctx, []driver.Change{{IfRev: b.Rev, Doc: doc}}); err != nil {
 		return err
 	}
 	return w.Announce(ctx)
@@ -121,7 +122,7 @@ func (w *Writer[E, S]) writeChunks(ctx context.Context, revision int64, chunks [
 			ids[i] = w.at.chunk(revision, first+i)
 		}
 		first += len(part)
-		found, err := w.db.Read(ctx, store.KindValue, ids...)
+		found, err := w.db.Read(ctx, driver.KindValue, ids...)
 		if err != nil {
 			return fmt.Errorf("read chunks of %s: %w", w.at, err)
 		}
@@ -132,10 +133,10 @@ func (w *Writer[E, S]) writeChunks(ctx context.Context, revision int64, chunks [
 			}
 			revs[d.ID] = d.Rev
 		}
-		changes := make([]store.Change, len(part))
+		changes := make([]driver.Change, len(part))
 		for i, body := range part {
-			changes[i] = store.Change{IfRev: revs[ids[i]], Doc: store.Doc{
-				Kind: store.KindValue, ID: ids[i], Group: w.at.Space, Rev: max(revs[ids[i]]+1, found.Floor),
+			changes[i] = driver.Change{IfRev: revs[ids[i]], Doc: driver.Doc{
+				Kind: driver.KindValue, ID: ids[i], Group: w.at.Space, Rev: max(revs[ids[i]]+1, found.Floor),
 				WriterID: w.id(), Count: w.token, Body: body,
 			}}
 		}
@@ -147,17 +148,17 @@ func (w *Writer[E, S]) writeChunks(ctx context.Context, revision int64, chunks [
 }
 
 // put writes documents, all of them or else with an error.
-func (w *Writer[E, S]) put(ctx context.Context, changes []store.Change) error {
+func (w *Writer[E, S]) put(ctx context.Context, changes []driver.Change) error {
 	outs, err := w.db.Apply(ctx, changes...)
 	if err != nil {
 		return fmt.Errorf("publish the list %s: %w", w.at, err)
 	}
 	for _, out := range outs {
 		switch out.Status {
-		case store.Applied:
-		case store.Unknown:
+		case driver.Applied:
+		case driver.Unknown:
 			return fmt.Errorf("publish the list %s: %w", w.at, out.Err)
-		case store.Refused, store.Overtaken:
+		case driver.Refused, driver.Overtaken:
 			if out.Doc != nil && out.Doc.Count > w.token {
 				return fmt.Errorf("list %s: %w", w.at, ErrOvertaken)
 			}
@@ -173,7 +174,7 @@ func (w *Writer[E, S]) Announce(ctx context.Context) error {
 		return nil
 	}
 	outs, err := w.db.Apply(ctx, record.ListPublished())
-	if err == nil && outs[0].Status == store.Unknown {
+	if err == nil && outs[0].Status == driver.Unknown {
 		err = outs[0].Err
 	}
 	if err != nil {
@@ -183,7 +184,7 @@ func (w *Writer[E, S]) Announce(ctx context.Context) error {
 	return nil
 }
 
-func (w *Writer[E, S]) id() store.WriterID {
+func (w *Writer[E, S]) id() driver.WriterID {
 	w.seq++
-	return store.WriterID{Session: w.writer, Seq: w.seq}
+	return driver.WriterID{Session: w.writer, Seq: w.seq}
 }

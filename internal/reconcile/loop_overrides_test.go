@@ -10,33 +10,33 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // ask writes what an operator asks for; take takes it back.
 func (c *fleet) ask(o record.Override) {
 	c.t.Helper()
 	var before int64
-	if res, err := c.store.Read(c.t.Context(), store.KindOverride, o.ID()); err == nil && len(res.Docs) > 0 {
+	if res, err := c.store.Read(c.t.Context(), driver.KindOverride, o.ID()); err == nil && len(res.Docs) > 0 {
 		before = res.Docs[0].Rev
 	}
 	o.Rev, o.At, o.By = max(time.Now().UnixMilli(), before+1), time.Now().UnixMilli(), "test"
-	c.apply(store.Change{IfRev: before, Doc: o.Doc(store.WriterID{Session: "operator", Seq: o.Rev})})
+	c.apply(driver.Change{IfRev: before, Doc: o.Doc(driver.WriterID{Session: "operator", Seq: o.Rev})})
 }
 
 func (c *fleet) take(o record.Override) {
 	c.t.Helper()
-	res, err := c.store.Read(c.t.Context(), store.KindOverride, o.ID())
+	res, err := c.store.Read(c.t.Context(), driver.KindOverride, o.ID())
 	if err != nil || len(res.Docs) == 0 {
 		c.t.Fatal("not there:", o, err)
 	}
-	c.apply(store.Change{Op: store.Delete, IfRev: res.Docs[0].Rev, Doc: o.Doc(store.WriterID{})})
+	c.apply(driver.Change{Op: driver.Delete, IfRev: res.Docs[0].Rev, Doc: o.Doc(driver.WriterID{})})
 }
 
-func (c *fleet) apply(change store.Change) {
+func (c *fleet) apply(change driver.Change) {
 	c.t.Helper()
 	outs, err := c.store.Apply(c.t.Context(), change)
-	if err != nil || outs[0].Status != store.Applied {
+	if err != nil || outs[0].Status != driver.Applied {
 		c.t.Fatal(outs, err)
 	}
 }
@@ -66,7 +66,7 @@ func (c *fleet) tokenOf(key elect.Key) int64 {
 
 func (c *fleet) lockOf(key elect.Key) record.Lock {
 	c.t.Helper()
-	res, err := c.store.Read(context.Background(), store.KindLock, string(key))
+	res, err := c.store.Read(context.Background(), driver.KindLock, string(key))
 	if err != nil || len(res.Docs) == 0 {
 		c.t.Fatal("no lock of", key, err)
 	}

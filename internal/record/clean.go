@@ -6,7 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 const (
@@ -26,8 +26,8 @@ func (m *cleaner) bad(field, format string, args ...any) {
 
 func cleanText[T ~string](m *cleaner, field string, text *T) {
 	switch {
-	case len(*text) > store.MaxText:
-		m.bad(field, "%d bytes, want at most %d", len(*text), store.MaxText)
+	case len(*text) > driver.MaxText:
+		m.bad(field, "%d bytes, want at most %d", len(*text), driver.MaxText)
 	case !utf8.ValidString(string(*text)):
 		m.bad(field, "%.80q is not UTF-8", *text)
 	default:
@@ -46,7 +46,7 @@ func (m *cleaner) asked(field string, text *string) {
 
 // session fixes the name of a session, which has to be one that a document can have.
 func (m *cleaner) session(field string, id *string) {
-	if err := store.ValidateTexts(store.Doc{ID: *id}); err != nil {
+	if err := driver.ValidateTexts(driver.Doc{ID: *id}); err != nil {
 		m.bad(field, "%w", err)
 		*id = ""
 	}
@@ -62,7 +62,7 @@ func (m *cleaner) number(field string, n *int64, most int64) {
 func (m *cleaner) moment(field string, ms *int64) { m.number(field, ms, maxMoment) }
 
 // err is everything that was wrong with d; first is what reading its body said.
-func (m *cleaner) err(d store.Doc, first error) error {
+func (m *cleaner) err(d driver.Doc, first error) error {
 	if first != nil {
 		m.errs = append([]error{fmt.Errorf("body: %w", first)}, m.errs...)
 	}
@@ -83,7 +83,7 @@ type Cleaner struct{ all cleaner }
 // Bad notes what is wrong with a field whose value the caller has blanked.
 func (c *Cleaner) Bad(field, format string, args ...any) { c.all.bad(field, format, args...) }
 
-// Text blanks what no store takes as a text inside a body: more than [store.MaxText] bytes, or no UTF-8.
+// Text blanks what no store takes as a text inside a body: more than [driver.MaxText] bytes, or no UTF-8.
 func (c *Cleaner) Text(field string, text *string) { cleanText(&c.all, field, text) }
 
 // Number makes 0 of what is below 0 or above most.
@@ -100,11 +100,11 @@ func (c *Cleaner) Count(field string, n *int, most int) {
 func (c *Cleaner) Moment(field string, ms *int64) { c.all.moment(field, ms) }
 
 // Err is everything that was wrong with d, as one error; nil: nothing.
-func (c *Cleaner) Err(d store.Doc) error { return c.all.err(d, nil) }
+func (c *Cleaner) Err(d driver.Doc) error { return c.all.err(d, nil) }
 
 // Guarded is what read makes of d. A panic of it is an error, next to what it makes of d without a body: a document that
 // anybody may have edited must not end who reads it.
-func Guarded[T any](d store.Doc, read func(store.Doc) (T, error)) (is T, err error) {
+func Guarded[T any](d driver.Doc, read func(driver.Doc) (T, error)) (is T, err error) {
 	defer func() {
 		if p := recover(); p == nil {
 			return
@@ -120,7 +120,7 @@ func Guarded[T any](d store.Doc, read func(store.Doc) (T, error)) (is T, err err
 	return read(d)
 }
 
-func decode(d store.Doc, into any) error {
+func decode(d driver.Doc, into any) error {
 	if len(d.Body) == 0 {
 		return nil
 	}

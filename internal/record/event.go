@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // The types of events that electors note. Others note events of their own types.
@@ -34,16 +34,16 @@ type Event struct {
 const CounterEvents = "~events"
 
 // EventsWritten is the change that has those read events who watch them. It is sent once the events are written.
-func EventsWritten() store.Change {
-	return store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: CounterEvents}}
+func EventsWritten() driver.Change {
+	return driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: CounterEvents}}
 }
 
 // CounterLists is the ID of the counter that is incremented once a list that replicas read is published.
 const CounterLists = "~lists"
 
 // ListPublished is the change that has replicas read the lists: of what was discovered, and of weights.
-func ListPublished() store.Change {
-	return store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: CounterLists}}
+func ListPublished() driver.Change {
+	return driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: CounterLists}}
 }
 
 // EventID is that of the n-th event that a session notes, at a time of the store's clock in Unix ms. The order of IDs
@@ -54,17 +54,17 @@ func EventID(at int64, session string, n int64) string {
 }
 
 // Doc is e as a document, written by s.
-func (e Event) Doc(s store.WriterID) store.Doc {
-	return store.Doc{
-		Kind: store.KindEvent, ID: e.ID, Rev: 1, WriterID: s, Group: cmp.Or(e.Group, e.Key.Group()), Body: mustJSON(e),
-		Expires: e.Time + store.KindEvent.Info().Retention.Milliseconds(),
+func (e Event) Doc(s driver.WriterID) driver.Doc {
+	return driver.Doc{
+		Kind: driver.KindEvent, ID: e.ID, Rev: 1, WriterID: s, Group: cmp.Or(e.Group, e.Key.Group()), Body: mustJSON(e),
+		Expires: e.Time + driver.KindEvent.Info().Retention.Milliseconds(),
 	}
 }
 
 // EventFrom reads an event from its document.
-func EventFrom(d store.Doc) (Event, error) { return Guarded(d, readEvent) }
+func EventFrom(d driver.Doc) (Event, error) { return Guarded(d, readEvent) }
 
-func readEvent(d store.Doc) (Event, error) {
+func readEvent(d driver.Doc) (Event, error) {
 	var e Event
 	err := decode(d, &e)
 	e.ID = d.ID

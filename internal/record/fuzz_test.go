@@ -8,14 +8,14 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // FuzzDocuments: whatever a document says, reading it panics nowhere, and what was refused is named. What was read can
 // be written, by a store's own rules, and reads the same again. A change that stores refuse would be repeated for ever,
 // and others with it.
 func FuzzDocuments(f *testing.F) {
-	seeds := []store.Doc{
+	seeds := []driver.Doc{
 		Session{
 			ID: "s", Rev: 3, Heartbeat: 7, State: Live, Lease: 4 * time.Second, Instance: "a",
 			Remote: map[Key]int64{"g/k": 5}, Died: 9, Cause: "c",
@@ -27,19 +27,19 @@ func FuzzDocuments(f *testing.F) {
 				ID: "u", PID: 7, Message: "m", Since: 5, Status: map[string]string{"a": "b"},
 				Stopping: map[string]int64{"g/k": 9},
 			},
-		}.Doc(store.WriterID{Session: "s", Seq: 1}),
+		}.Doc(driver.WriterID{Session: "s", Seq: 1}),
 		Lock{
 			Key: "g/k", Rev: 3, Session: "s", Next: "n", Token: 3, Reason: ReasonCreated,
 			Status: TaskStatus{State: "done", Outcome: &RunOutcome{ExitCode: 1}},
 		}.Doc(),
 		Override{
 			Kind: OverridePin, Scope: ScopeTask, Name: "g/k", Rev: 1, To: "a", Strict: true, At: 5,
-		}.Doc(store.WriterID{Session: "s", Seq: 2}),
-		Event{ID: "1-a", Time: 5, Type: "Moved", Key: "g/k", Token: 4}.Doc(store.WriterID{Session: "s", Seq: 3}),
+		}.Doc(driver.WriterID{Session: "s", Seq: 2}),
+		Event{ID: "1-a", Time: 5, Type: "Moved", Key: "g/k", Token: 4}.Doc(driver.WriterID{Session: "s", Seq: 3}),
 	}
 	runs := Runs{Key: "g/k", Rev: 2}
 	runs.Add(Run{Tick: 5, Start: 5, End: 7, Result: RunFailed, Error: "oh", Output: "oh"})
-	seeds = append(seeds, runs.Doc(store.WriterID{Session: "s", Seq: 5}), MutexDoc(MutexID("m"), mutexOfAll(), store.WriterID{Session: "s", Seq: 4}, 7))
+	seeds = append(seeds, runs.Doc(driver.WriterID{Session: "s", Seq: 5}), MutexDoc(MutexID("m"), mutexOfAll(), driver.WriterID{Session: "s", Seq: 4}, 7))
 	for _, d := range seeds {
 		f.Add(d.ID, d.Rev, d.Session, d.Next, d.State, d.Count, string(d.Body))
 	}
@@ -53,17 +53,17 @@ func FuzzDocuments(f *testing.F) {
 		`{"holders":[{"session":"s","claim":"c","slot":-1}],"notBefore":{"untilMs":-1,"forMs":9e18}}`,
 		`{"queue":[{"session":"a b","claim":"c"}],"notBefore":{"untilMs":9e15,"token":-1}}`,
 		`{"exclusive":-1,"shared":9e15}`,
-		`{"instance":"` + strings.Repeat("<", store.MaxText) + `"}`,
-		`{"cause":"` + strings.Repeat("x", store.MaxText+1) + `"}`,
+		`{"instance":"` + strings.Repeat("<", driver.MaxText) + `"}`,
+		`{"cause":"` + strings.Repeat("x", driver.MaxText+1) + `"}`,
 	} {
-		f.Add("g/k", int64(1), "\xff", strings.Repeat("n", store.MaxText+1), "zombie", int64(-7), body)
+		f.Add("g/k", int64(1), "\xff", strings.Repeat("n", driver.MaxText+1), "zombie", int64(-7), body)
 	}
 	f.Fuzz(func(t *testing.T, id string, rev int64, session, next, state string, count int64, body string) {
-		d := store.Doc{
+		d := driver.Doc{
 			ID: id, Rev: rev, Session: session, Next: next, State: state, Count: count, Group: Key(id).Group(),
 			Body: []byte(body),
 		}
-		for _, kind := range store.Kinds() {
+		for _, kind := range driver.Kinds() {
 			d.Kind = kind
 			readAgain(t, d)
 		}
@@ -71,49 +71,49 @@ func FuzzDocuments(f *testing.F) {
 }
 
 // readAgain reads d as what it is, writes that and reads it again.
-func readAgain(t *testing.T, d store.Doc) {
+func readAgain(t *testing.T, d driver.Doc) {
 	t.Helper()
-	writer := store.WriterID{Session: "me", Seq: 1}
+	writer := driver.WriterID{Session: "me", Seq: 1}
 	switch d.Kind {
-	case store.KindSession:
+	case driver.KindSession:
 		s, err := SessionFrom(d)
 		named(t, d, err, "body", "leaseMs", "instance", "remote", "cause", "died", "clock")
 		s.Rev, s.WriterID, s.State = s.Rev+1, writer, Dead
 		same(t, d, s, s.Doc(), SessionFrom)
-	case store.KindMember:
+	case driver.KindMember:
 		m, err := MemberFrom(d)
 		named(t, d, err, "body", "instance", "leaseMs", "opened", "maxTasks", "caps")
 		if err == nil && m.Validate() == nil {
 			same(t, d, m, m.Doc(writer), MemberFrom)
 		}
-	case store.KindLock:
+	case driver.KindLock:
 		l, err := LockFrom(d)
 		named(t, d, err, "body", "session", "next", "instance", "from", "reason", "message", "token", "since", "status")
 		l.Rev, l.WriterID = l.Rev+1, writer
 		same(t, d, l, l.Doc(), LockFrom)
-	case store.KindOverride:
+	case driver.KindOverride:
 		w, err := OverrideFrom(d)
 		named(t, d, err, "body", "id", "to", "by", "reason", "at")
 		same(t, d, w, w.Doc(writer), OverrideFrom)
-	case store.KindEvent:
+	case driver.KindEvent:
 		_, err := EventFrom(d)
 		named(t, d, err, "body", "time")
-	case store.KindMutex:
+	case driver.KindMutex:
 		m, err := MutexFrom(d)
 		named(t, d, err, "body", "next", "limit", "holders", "queue", "notBefore", "exclusive", "shared")
 		m.Rev++
 		same(t, d, m, MutexDoc(d.ID, m, writer, 5), MutexFrom)
-	case store.KindValue:
+	case driver.KindValue:
 		r, err := RunsFrom(d)
 		named(t, d, err, "body", "error", "instance", "tick", "start", "end", "token", "output")
 		r.Rev++
 		same(t, d, r, r.Doc(writer), RunsFrom)
-	case store.KindGroup, store.KindRequest:
+	case driver.KindGroup, driver.KindRequest:
 	}
 }
 
 // named says that an error names one of the fields.
-func named(t *testing.T, d store.Doc, err error, fields ...string) {
+func named(t *testing.T, d driver.Doc, err error, fields ...string) {
 	t.Helper()
 	if err == nil {
 		return
@@ -127,16 +127,16 @@ func named(t *testing.T, d store.Doc, err error, fields ...string) {
 }
 
 // same says that what was read of d can be written, where anybody could write d at all, and reads the same again.
-func same[T any](t *testing.T, d store.Doc, read T, again store.Doc, from func(store.Doc) (T, error)) {
+func same[T any](t *testing.T, d driver.Doc, read T, again driver.Doc, from func(driver.Doc) (T, error)) {
 	t.Helper()
-	if store.CheckFound(d) != nil || d.Kind == store.KindSession && !utf8.ValidString(d.State) {
+	if driver.CheckFound(d) != nil || d.Kind == driver.KindSession && !utf8.ValidString(d.State) {
 		return
 	}
 	if again.WriterID.Session == "" || again.Rev <= 0 {
 		t.Fatalf("%s: %+v", d.Kind, again)
 	}
-	if d.Kind != store.KindLock || len(Key(d.ID).Group()) <= store.MaxText {
-		if err := store.ValidateChanges([]store.Change{{IfRev: again.Rev - 1, Doc: again}}); err != nil {
+	if d.Kind != driver.KindLock || len(Key(d.ID).Group()) <= driver.MaxText {
+		if err := driver.ValidateChanges([]driver.Change{{IfRev: again.Rev - 1, Doc: again}}); err != nil {
 			t.Errorf("%s %q: what was read of it cannot be written: %v", d.Kind, d.Body, err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/protocol"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Key names what is locked: GROUP/NAME. A group never holds a slash; a name may not either (the configuration
@@ -47,21 +47,21 @@ type WriterIDs struct {
 }
 
 // Next is a writer ID that was never given before.
-func (w *WriterIDs) Next() store.WriterID {
+func (w *WriterIDs) Next() driver.WriterID {
 	w.last++
-	return store.WriterID{Session: w.Session, Seq: w.last}
+	return driver.WriterID{Session: w.Session, Seq: w.last}
 }
 
 // StatusOf is the outcome of a change as the protocol counts it. An unknown one is final where the store could never
 // take the change.
-func StatusOf(out store.Outcome) protocol.Status {
+func StatusOf(out driver.Outcome) protocol.Status {
 	switch out.Status {
-	case store.Applied:
+	case driver.Applied:
 		return protocol.Applied
-	case store.Refused, store.Overtaken:
+	case driver.Refused, driver.Overtaken:
 		return protocol.Refused
-	case store.Unknown:
-		if errors.Is(out.Err, store.ErrMalformed) || errors.Is(out.Err, store.ErrTooLarge) {
+	case driver.Unknown:
+		if errors.Is(out.Err, driver.ErrMalformed) || errors.Is(out.Err, driver.ErrTooLarge) {
 			return protocol.Unwritable
 		}
 	}

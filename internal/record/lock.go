@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Lock says who owns a key. Locks are never deleted, so their revisions, and with them the tokens, rise for ever.
 type Lock struct {
 	Key       Key
 	Rev       int64
-	WriterID  store.WriterID
+	WriterID  driver.WriterID
 	Session   string // owner; empty: none
 	Next      string // reserved for this session
 	Suspended bool
@@ -84,9 +84,9 @@ func (s TaskStatus) Validate() error {
 		texts = append(texts, s.Outcome.Error)
 	}
 	for _, text := range texts {
-		if len(text) > store.MaxText {
+		if len(text) > driver.MaxText {
 			return fmt.Errorf(
-				"status: a text of %d bytes: at most %d are allowed: %w", len(text), store.MaxText, store.ErrTooLarge,
+				"status: a text of %d bytes: at most %d are allowed: %w", len(text), driver.MaxText, driver.ErrTooLarge,
 			)
 		}
 	}
@@ -114,9 +114,9 @@ type lockBody struct {
 }
 
 // Doc is l as a document.
-func (l Lock) Doc() store.Doc {
-	return store.Doc{
-		Kind: store.KindLock, ID: string(l.Key), Rev: l.Rev, WriterID: l.WriterID, Group: l.Key.Group(),
+func (l Lock) Doc() driver.Doc {
+	return driver.Doc{
+		Kind: driver.KindLock, ID: string(l.Key), Rev: l.Rev, WriterID: l.WriterID, Group: l.Key.Group(),
 		Session: l.Session, Next: l.Next, Suspended: l.Suspended,
 		Body: mustJSON(lockBody{l.Token, l.Instance, l.From, l.Reason, l.Message, l.Since, l.Status}),
 	}
@@ -124,9 +124,9 @@ func (l Lock) Doc() store.Doc {
 
 // LockFrom reads a lock from its document. What makes no sense counts as missing and is an error with the rest:
 // who owns it still counts.
-func LockFrom(d store.Doc) (Lock, error) { return Guarded(d, readLock) }
+func LockFrom(d driver.Doc) (Lock, error) { return Guarded(d, readLock) }
 
-func readLock(d store.Doc) (Lock, error) {
+func readLock(d driver.Doc) (Lock, error) {
 	var b lockBody
 	err := decode(d, &b)
 	var m cleaner
@@ -136,7 +136,7 @@ func readLock(d store.Doc) (Lock, error) {
 	cleanText(&m, "from", &b.From)
 	cleanText(&m, "reason", &b.Reason)
 	cleanText(&m, "message", &b.Message)
-	m.number("token", &b.Token, store.MaxRev)
+	m.number("token", &b.Token, driver.MaxRev)
 	m.moment("since", &b.Since)
 	m.status(&b.Status)
 	return Lock{

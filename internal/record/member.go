@@ -6,7 +6,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Member is what a session says of itself. Its document goes with the session's, under the same ID, because it is
@@ -62,7 +62,7 @@ func (a *Application) shown() bool {
 		texts, moments = append(texts, key), append(moments, by)
 	}
 	return a.PID >= 0 && !slices.ContainsFunc(texts, func(s string) bool {
-		return len(s) > store.MaxText || !utf8.ValidString(s)
+		return len(s) > driver.MaxText || !utf8.ValidString(s)
 	}) && !slices.ContainsFunc(moments, func(ms int64) bool { return ms < 0 || ms > maxMoment })
 }
 
@@ -90,7 +90,7 @@ type Problem struct {
 // shown says whether p is text that can be shown.
 func (p Problem) shown() bool {
 	for _, text := range []string{p.Reason, p.Severity, p.Message, p.Group, p.Task} {
-		if len(text) > store.MaxText || !utf8.ValidString(text) {
+		if len(text) > driver.MaxText || !utf8.ValidString(text) {
 			return false
 		}
 	}
@@ -101,15 +101,15 @@ func (p Problem) shown() bool {
 func (m Member) Client() bool { return len(m.ListHashes) == 0 }
 
 // Doc is m as a document, written by s.
-func (m Member) Doc(s store.WriterID) store.Doc {
-	return store.Doc{Kind: store.KindMember, ID: m.Session, Rev: m.Rev, WriterID: s, Body: mustJSON(m)}
+func (m Member) Doc(s driver.WriterID) driver.Doc {
+	return driver.Doc{Kind: driver.KindMember, ID: m.Session, Rev: m.Rev, WriterID: s, Body: mustJSON(m)}
 }
 
 // MemberFrom reads a member from its document. With an error nothing of it should be relied on: half of its caps
 // are none.
-func MemberFrom(d store.Doc) (Member, error) { return Guarded(d, readMember) }
+func MemberFrom(d driver.Doc) (Member, error) { return Guarded(d, readMember) }
 
-func readMember(d store.Doc) (Member, error) {
+func readMember(d driver.Doc) (Member, error) {
 	var m Member
 	err := decode(d, &m)
 	m.Session, m.Rev = d.ID, d.Rev
@@ -138,10 +138,10 @@ func readMember(d store.Doc) (Member, error) {
 
 // Validate says whether a store will take the member.
 func (m Member) Validate() error {
-	if size := len(mustJSON(m)); size > store.MaxBody {
+	if size := len(mustJSON(m)); size > driver.MaxBody {
 		return fmt.Errorf(
-			"member: %d bytes of labels, caps, hashes and problems: at most %d are allowed: %w", size, store.MaxBody,
-			store.ErrTooLarge,
+			"member: %d bytes of labels, caps, hashes and problems: at most %d are allowed: %w", size, driver.MaxBody,
+			driver.ErrTooLarge,
 		)
 	}
 	return nil

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // What another program wrote for people to read must not cost an instance its caps.
@@ -18,12 +18,12 @@ func TestMembersKeepTheirCapsBesideBadProblems(t *testing.T) {
 	}
 	m := Member{Session: "s", Rev: 1, Instance: "a", Caps: map[string]int{"g": 2}, Problems: []Problem{
 		with(func(p *Problem) { p.Reason = "" }),
-		with(func(p *Problem) { p.Message = strings.Repeat("x", store.MaxText+1) }),
+		with(func(p *Problem) { p.Message = strings.Repeat("x", driver.MaxText+1) }),
 		with(func(p *Problem) { p.Since = -1 }),
 		good,
 		with(func(p *Problem) { p.Since = maxMoment + 1 }),
 	}}
-	got, err := MemberFrom(m.Doc(store.WriterID{Session: "s", Seq: 1}))
+	got, err := MemberFrom(m.Doc(driver.WriterID{Session: "s", Seq: 1}))
 	if err != nil || got.Caps["g"] != 2 || !slices.Equal(got.Problems, []Problem{good}) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -31,19 +31,19 @@ func TestMembersKeepTheirCapsBesideBadProblems(t *testing.T) {
 
 // A reader that panics is one that could not read the body.
 func TestAPanicOfAReaderIsAnError(t *testing.T) {
-	read := func(d store.Doc) (string, error) {
+	read := func(d driver.Doc) (string, error) {
 		if d.Body != nil {
 			panic("as an index out of range")
 		}
 		return d.ID + " without a body", nil
 	}
-	d := store.Doc{Kind: store.KindLock, ID: "g/k", Body: []byte("{}")}
+	d := driver.Doc{Kind: driver.KindLock, ID: "g/k", Body: []byte("{}")}
 	got, err := Guarded(d, read)
 	if got != "g/k without a body" || err == nil || !strings.Contains(err.Error(), `lock "g/k": body: `) ||
 		!strings.Contains(err.Error(), "index out of range") {
 		t.Errorf("%q, %v", got, err)
 	}
-	got, err = Guarded(d, func(store.Doc) (string, error) { panic("always") })
+	got, err = Guarded(d, func(driver.Doc) (string, error) { panic("always") })
 	if got != "" || err == nil || !strings.Contains(err.Error(), "always") {
 		t.Errorf("%q, %v", got, err)
 	}

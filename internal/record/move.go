@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/protocol"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // ErrMoved says that no task may run on this store: its documents are at another one, or on their way to or from it.
@@ -44,22 +44,22 @@ type Move struct {
 }
 
 // Doc is m as a document, to be written over the one at m.Rev. now is the store's clock.
-func (m Move) Doc(id store.WriterID, now int64) store.Doc {
+func (m Move) Doc(id driver.WriterID, now int64) driver.Doc {
 	m.At = now
-	return store.Doc{
-		Kind: store.KindValue, ID: MoveID, Group: moveGroup, Rev: protocol.NextRev(m.Rev, now), WriterID: id,
+	return driver.Doc{
+		Kind: driver.KindValue, ID: MoveID, Group: moveGroup, Rev: protocol.NextRev(m.Rev, now), WriterID: id,
 		Body: mustJSON(m),
 	}
 }
 
 // ReadMove reads the store's move, linearizably; the zero Move when there is none. now is the store's clock.
-func ReadMove(ctx context.Context, db store.Store) (m Move, now int64, err error) {
-	found, err := db.Read(ctx, store.KindValue, MoveID)
+func ReadMove(ctx context.Context, db driver.Store) (m Move, now int64, err error) {
+	found, err := db.Read(ctx, driver.KindValue, MoveID)
 	if err != nil || len(found.Docs) == 0 {
 		return Move{}, found.Now, err
 	}
 	d := found.Docs[0]
-	m, err = Guarded(d, func(d store.Doc) (m Move, err error) { return m, decode(d, &m) })
+	m, err = Guarded(d, func(d driver.Doc) (m Move, err error) { return m, decode(d, &m) })
 	if err != nil {
 		return Move{}, found.Now, fmt.Errorf(
 			"%w: value %s cannot be read (%w): remove it if this store is the right one", ErrMoved, MoveID, err,
@@ -71,7 +71,7 @@ func ReadMove(ctx context.Context, db store.Store) (m Move, now int64, err error
 
 // CheckMoved is nil when tasks may run on the store. Else the error wraps [ErrMoved] and says what to do, or it is that
 // of the read.
-func CheckMoved(ctx context.Context, db store.Store) error {
+func CheckMoved(ctx context.Context, db driver.Store) error {
 	m, _, err := ReadMove(ctx, db)
 	if err != nil {
 		return err

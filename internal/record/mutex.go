@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/protocol"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // MutexID is the ID of the document of a mutex, a read-write lock or a semaphore.
@@ -50,7 +50,7 @@ type mutexHold struct {
 }
 
 // MutexDoc is d as a document of a store, written under writer at now, the store's clock in Unix ms.
-func MutexDoc(id string, d protocol.MutexDoc, writer store.WriterID, now int64) store.Doc {
+func MutexDoc(id string, d protocol.MutexDoc, writer driver.WriterID, now int64) driver.Doc {
 	b := mutexBody{Limit: d.Limit, Exclusive: d.Exclusive, Shared: d.Shared}
 	at := map[string]int{}
 	d.Sessions(func(session string) {
@@ -70,17 +70,17 @@ func MutexDoc(id string, d protocol.MutexDoc, writer store.WriterID, now int64) 
 	if d.Hold != (protocol.MutexHold{}) {
 		b.NotBefore = new(mutexHold(d.Hold))
 	}
-	return store.Doc{
-		Kind: store.KindMutex, ID: id, Rev: d.Rev, WriterID: writer, Session: d.Session(), Next: d.Next,
+	return driver.Doc{
+		Kind: driver.KindMutex, ID: id, Rev: d.Rev, WriterID: writer, Session: d.Session(), Next: d.Next,
 		Expires: d.Expires(now), Body: mustJSON(b),
 	}
 }
 
 // MutexFrom reads a mutex from its document. What makes no sense is left out and is an error with the rest: its
 // holder finds itself gone, and stops.
-func MutexFrom(d store.Doc) (protocol.MutexDoc, error) { return Guarded(d, readMutex) }
+func MutexFrom(d driver.Doc) (protocol.MutexDoc, error) { return Guarded(d, readMutex) }
 
-func readMutex(d store.Doc) (protocol.MutexDoc, error) {
+func readMutex(d driver.Doc) (protocol.MutexDoc, error) {
 	var b mutexBody
 	err := decode(d, &b)
 	if err != nil {
@@ -89,11 +89,11 @@ func readMutex(d store.Doc) (protocol.MutexDoc, error) {
 	var m cleaner
 	m.session("next", &d.Next)
 	m.limit(&b.Limit)
-	m.number("exclusive", &b.Exclusive, store.MaxRev)
-	m.number("shared", &b.Shared, store.MaxRev)
+	m.number("exclusive", &b.Exclusive, driver.MaxRev)
+	m.number("shared", &b.Shared, driver.MaxRev)
 	is := protocol.MutexDoc{Rev: d.Rev, Limit: b.Limit, Next: d.Next, Exclusive: b.Exclusive, Shared: b.Shared}
 	for _, h := range b.Holders {
-		m.number("holders.token", &h.Token, store.MaxRev)
+		m.number("holders.token", &h.Token, driver.MaxRev)
 		m.moment("holders.until", &h.Until)
 		m.moment("holders.since", &h.Since)
 		if session, ok := m.named("holders", b.Sessions, h.Session, h.Claim); ok && h.Slot >= 0 {
@@ -120,7 +120,7 @@ func readMutex(d store.Doc) (protocol.MutexDoc, error) {
 	if h := b.NotBefore; h != nil {
 		m.moment("notBefore.untilMs", &h.UntilMs)
 		m.moment("notBefore.forMs", &h.ForMs)
-		m.number("notBefore.token", &h.Token, store.MaxRev)
+		m.number("notBefore.token", &h.Token, driver.MaxRev)
 		is.Hold = protocol.MutexHold(*h)
 	}
 	return is, m.err(d, err)
@@ -140,7 +140,7 @@ func (m *cleaner) named(field string, sessions []string, at int, claim string) (
 	}
 	for _, text := range []string{session, claim} {
 		odd := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"\\<>&", r) }
-		if text == "" || len(text) > store.MaxText || strings.ContainsFunc(text, odd) {
+		if text == "" || len(text) > driver.MaxText || strings.ContainsFunc(text, odd) {
 			m.bad(field, "session %d of %d, %.80q, claim %.80q: want plain text", at, len(sessions), session, claim)
 			return "", false
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/protocol"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // mutexOfAll has all that a mutex's document may say.
@@ -29,10 +29,10 @@ func mutexOfAll() protocol.MutexDoc {
 }
 
 func TestMutexIsReadAsWritten(t *testing.T) {
-	writer := store.WriterID{Session: "w", Seq: 1}
+	writer := driver.WriterID{Session: "w", Seq: 1}
 	for name, d := range map[string]protocol.MutexDoc{"all": mutexOfAll(), "free": {Rev: 3, Limit: 1, Exclusive: 2}} {
 		doc := MutexDoc(MutexID("a/b"), d, writer, 1000)
-		if err := store.ValidateChanges([]store.Change{{Doc: doc}}); err != nil || doc.ID != "locks/a/b" {
+		if err := driver.ValidateChanges([]driver.Change{{Doc: doc}}); err != nil || doc.ID != "locks/a/b" {
 			t.Errorf("%s: %+v, %v", name, doc, err)
 		}
 		if got, err := MutexFrom(doc); err != nil || !reflect.DeepEqual(got, d) {
@@ -50,35 +50,35 @@ func TestMutexIsReadAsWritten(t *testing.T) {
 // The queue is bounded by [protocol.MutexDoc.Size], which must not be below what a store gets.
 func TestMutexFitsItsSize(t *testing.T) {
 	d := protocol.MutexDoc{
-		Rev: store.MaxRev, Limit: 1000,
-		Hold: protocol.MutexHold{UntilMs: store.MaxRev, ForMs: store.MaxRev},
+		Rev: driver.MaxRev, Limit: 1000,
+		Hold: protocol.MutexHold{UntilMs: driver.MaxRev, ForMs: driver.MaxRev},
 	}
 	claim := strings.Repeat("c", 16)
-	seen := int64(store.MaxRev / 2)
+	seen := int64(driver.MaxRev / 2)
 	for i := range 200 {
 		session := strings.Repeat("s", 36) + strconv.Itoa(i)
 		d.Holders = append(d.Holders, protocol.MutexHolder{
-			Session: session, Claim: claim, Token: store.MaxRev, Shared: true, Slot: 800 + i, Until: store.MaxRev,
-			Since: store.MaxRev,
+			Session: session, Claim: claim, Token: driver.MaxRev, Shared: true, Slot: 800 + i, Until: driver.MaxRev,
+			Since: driver.MaxRev,
 		})
 		seen += int64(i) * int64(i) * int64(i) // differences of none to seven digits
 		d.Queue = append(d.Queue, protocol.MutexTicket{Session: session, Claim: claim, Shared: i%2 == 0, Seen: seen})
 	}
-	if body := MutexDoc("locks/m", d, store.WriterID{}, 0).Body; len(body) > d.Size() || !json.Valid(body) {
+	if body := MutexDoc("locks/m", d, driver.WriterID{}, 0).Body; len(body) > d.Size() || !json.Valid(body) {
 		t.Errorf("%d bytes, counted as %d", len(body), d.Size())
 	}
 }
 
 // A manual edit costs the lock those whom it concerns, and no one else.
 func TestEditedMutex(t *testing.T) {
-	d := MutexDoc("locks/m", mutexOfAll(), store.WriterID{Session: "w", Seq: 1}, 0)
+	d := MutexDoc("locks/m", mutexOfAll(), driver.WriterID{Session: "w", Seq: 1}, 0)
 	d.Body = []byte(strings.Replace(string(d.Body), `"claim":"c1"`, `"claim":""`, 1))
 	got, err := MutexFrom(d)
 	if err == nil || !strings.Contains(err.Error(), "holders: ") || len(got.Holders) != 1 || len(got.Queue) != 3 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, seen := range []string{"-1", "900"} {
-		d := MutexDoc("locks/m", mutexOfAll(), store.WriterID{Session: "w", Seq: 1}, 0)
+		d := MutexDoc("locks/m", mutexOfAll(), driver.WriterID{Session: "w", Seq: 1}, 0)
 		d.Body = []byte(strings.Replace(string(d.Body), `"seen":3`, `"seen":`+seen, 1))
 		got, err := MutexFrom(d)
 		if err == nil || !strings.Contains(err.Error(), "queue.seen: "+seen+": want 0 to 4") || got.Queue[2].Seen != 5 {

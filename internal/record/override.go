@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // OverrideKind is what an operator asks for.
@@ -127,12 +127,12 @@ func (o Override) Over(lock Lock) bool {
 }
 
 // Doc is o as a document, written under id.
-func (o Override) Doc(id store.WriterID) store.Doc {
-	d := store.Doc{
-		Kind: store.KindOverride, ID: o.ID(), Rev: o.Rev, WriterID: id, State: string(o.Kind), Body: mustJSON(o),
+func (o Override) Doc(id driver.WriterID) driver.Doc {
+	d := driver.Doc{
+		Kind: driver.KindOverride, ID: o.ID(), Rev: o.Rev, WriterID: id, State: string(o.Kind), Body: mustJSON(o),
 	}
 	if o.Kind.Once() {
-		d.Expires = o.At + store.KindOverride.Info().Retention.Milliseconds()
+		d.Expires = o.At + driver.KindOverride.Info().Retention.Milliseconds()
 	}
 	return d
 }
@@ -142,9 +142,9 @@ func (o Override) ID() string { return string(o.Kind) + "/" + string(o.Scope) + 
 
 // OverrideFrom reads an override from its document. What it is about is in the document's ID and counts also when
 // the body is malformed.
-func OverrideFrom(d store.Doc) (Override, error) { return Guarded(d, readOverride) }
+func OverrideFrom(d driver.Doc) (Override, error) { return Guarded(d, readOverride) }
 
-func readOverride(d store.Doc) (Override, error) {
+func readOverride(d driver.Doc) (Override, error) {
 	var o Override
 	err := decode(d, &o)
 	parts := strings.SplitN(d.ID, "/", 3)
@@ -158,7 +158,7 @@ func readOverride(d store.Doc) (Override, error) {
 	c.asked("to", &o.To)
 	c.asked("by", &o.By)
 	c.asked("reason", &o.Reason)
-	c.number("token", &o.Token, store.MaxRev)
+	c.number("token", &o.Token, driver.MaxRev)
 	c.moment("at", &o.At)
 	c.moment("seen", &o.Seen)
 	c.moment("until", &o.Until)

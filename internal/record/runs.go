@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Limits of what is kept of a task's runs.
@@ -70,7 +70,7 @@ func RunsID(key Key) string { return runsPrefix + string(key) }
 
 // Add takes one more run. To add one twice changes nothing.
 func (r *Runs) Add(run Run) {
-	run.Error, run.Output = clipTail(run.Error, store.MaxText), clipTail(run.Output, MaxOutput)
+	run.Error, run.Output = clipTail(run.Error, driver.MaxText), clipTail(run.Output, MaxOutput)
 	for i, known := range r.List {
 		switch {
 		case known.same(run):
@@ -129,18 +129,18 @@ type runsBody struct {
 }
 
 // Doc is r as a document, written under id.
-func (r Runs) Doc(id store.WriterID) store.Doc {
-	return store.Doc{
-		Kind: store.KindValue, ID: RunsID(r.Key), Group: strings.TrimSuffix(runsPrefix, "/"), Rev: r.Rev, WriterID: id,
+func (r Runs) Doc(id driver.WriterID) driver.Doc {
+	return driver.Doc{
+		Kind: driver.KindValue, ID: RunsID(r.Key), Group: strings.TrimSuffix(runsPrefix, "/"), Rev: r.Rev, WriterID: id,
 		Body: mustJSON(runsBody{r.List}),
 	}
 }
 
 // RunsFrom reads the runs of a key from their document. What makes no sense is left out, and is an error next to the
 // rest.
-func RunsFrom(d store.Doc) (Runs, error) { return Guarded(d, readRuns) }
+func RunsFrom(d driver.Doc) (Runs, error) { return Guarded(d, readRuns) }
 
-func readRuns(d store.Doc) (Runs, error) {
+func readRuns(d driver.Doc) (Runs, error) {
 	var b runsBody
 	err := decode(d, &b)
 	var m cleaner
@@ -151,7 +151,7 @@ func readRuns(d store.Doc) (Runs, error) {
 		m.moment("tick", &run.Tick)
 		m.moment("start", &run.Start)
 		m.moment("end", &run.End)
-		m.number("token", &run.Token, store.MaxRev)
+		m.number("token", &run.Token, driver.MaxRev)
 		if len(run.Output) > MaxOutput || !utf8.ValidString(run.Output) {
 			m.bad("output", "%d bytes, want at most %d, as UTF-8", len(run.Output), MaxOutput)
 			run.Output = ""

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 func TestRunsKeepTheNewest(t *testing.T) {
@@ -62,8 +62,8 @@ func TestRunsAreCappedInBytes(t *testing.T) {
 			Output: strings.Repeat("\x00é", 5000) + "end", Token: i,
 		})
 	}
-	d := r.Doc(store.WriterID{Session: "s", Seq: 1})
-	if err := store.ValidateChanges([]store.Change{{Doc: d}}); err != nil {
+	d := r.Doc(driver.WriterID{Session: "s", Seq: 1})
+	if err := driver.ValidateChanges([]driver.Change{{Doc: d}}); err != nil {
 		t.Fatal(err)
 	}
 	if len(d.Body) > maxAll+100 {
@@ -74,10 +74,10 @@ func TestRunsAreCappedInBytes(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for i := range r.List {
-		r.List[i].Error, r.List[i].Output = strings.Repeat("\x01", store.MaxText), strings.Repeat("\x01", MaxOutput)
+		r.List[i].Error, r.List[i].Output = strings.Repeat("\x01", driver.MaxText), strings.Repeat("\x01", MaxOutput)
 	}
 	r.Add(Run{Tick: 100, Start: 100})
-	if size := len(r.Doc(store.WriterID{}).Body); size > maxAll+100 {
+	if size := len(r.Doc(driver.WriterID{}).Body); size > maxAll+100 {
 		t.Errorf("%d bytes of control characters", size)
 	}
 	if !strings.HasSuffix(got.List[0].Output, "end") {
@@ -86,13 +86,13 @@ func TestRunsAreCappedInBytes(t *testing.T) {
 }
 
 func TestMalformedRunsAreLeftOut(t *testing.T) {
-	got, err := RunsFrom(store.Doc{
-		Kind: store.KindValue, ID: RunsID("g/t"), Body: []byte(`{"runs":[{"start":-1,"result":"Failed"}]}`),
+	got, err := RunsFrom(driver.Doc{
+		Kind: driver.KindValue, ID: RunsID("g/t"), Body: []byte(`{"runs":[{"start":-1,"result":"Failed"}]}`),
 	})
 	if err == nil || len(got.List) != 1 || got.List[0].Start != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := RunsFrom(store.Doc{Body: []byte("{")}); err == nil {
+	if _, err := RunsFrom(driver.Doc{Body: []byte("{")}); err == nil {
 		t.Error("no error")
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // SessionState is the life of a session: live, then draining, then dead. It never goes back.
@@ -21,7 +21,7 @@ const (
 type Session struct {
 	ID        string
 	Rev       int64
-	WriterID  store.WriterID
+	WriterID  driver.WriterID
 	Heartbeat int64
 	State     SessionState
 	Lease     time.Duration // T of the process, whole milliseconds
@@ -57,9 +57,9 @@ func RemoteLeases(left map[Key]time.Duration) map[Key]int64 {
 }
 
 // Doc is s as a document.
-func (s Session) Doc() store.Doc {
-	return store.Doc{
-		Kind: store.KindSession, ID: s.ID, Rev: s.Rev, WriterID: s.WriterID, State: string(s.State), Count: s.Heartbeat,
+func (s Session) Doc() driver.Doc {
+	return driver.Doc{
+		Kind: driver.KindSession, ID: s.ID, Rev: s.Rev, WriterID: s.WriterID, State: string(s.State), Count: s.Heartbeat,
 		Expires: s.expires(), Body: mustJSON(sessionBody{
 			LeaseMS: s.Lease.Milliseconds(), Instance: s.Instance, Remote: s.Remote, Died: s.Died, Clock: s.Clock,
 			Cause: s.Cause, Left: s.Left,
@@ -72,14 +72,14 @@ func (s Session) expires() int64 {
 	if s.State != Dead || s.Died == 0 {
 		return 0
 	}
-	return s.Died + store.KindSession.Info().Retention.Milliseconds()
+	return s.Died + driver.KindSession.Info().Retention.Milliseconds()
 }
 
 // SessionFrom reads a session from its document. A body that cannot be read is an error with what could be: the
 // state and heartbeat still count.
-func SessionFrom(d store.Doc) (Session, error) { return Guarded(d, readSession) }
+func SessionFrom(d driver.Doc) (Session, error) { return Guarded(d, readSession) }
 
-func readSession(d store.Doc) (Session, error) {
+func readSession(d driver.Doc) (Session, error) {
 	var b sessionBody
 	err := decode(d, &b)
 	var m cleaner
@@ -108,18 +108,18 @@ func (m *cleaner) remote(b *sessionBody) {
 			b.Remote[key] = min(max(left, 0), most)
 		}
 	}
-	if size := len(mustJSON(*b)); size > store.MaxBody {
-		m.bad("remote", "%d bytes, want at most %d", size, store.MaxBody)
+	if size := len(mustJSON(*b)); size > driver.MaxBody {
+		m.bad("remote", "%d bytes, want at most %d", size, driver.MaxBody)
 		b.Remote = nil
 	}
 }
 
 // Validate says whether a store will take the session, whatever the texts that are added when it is marked dead.
 func (s Session) Validate() error {
-	if size := len(s.Doc().Body); size > store.MaxBody-4*store.MaxText {
+	if size := len(s.Doc().Body); size > driver.MaxBody-4*driver.MaxText {
 		return fmt.Errorf(
-			"session: %d bytes of remote leases: at most %d are allowed: %w", size, store.MaxBody-4*store.MaxText,
-			store.ErrTooLarge,
+			"session: %d bytes of remote leases: at most %d are allowed: %w", size, driver.MaxBody-4*driver.MaxText,
+			driver.ErrTooLarge,
 		)
 	}
 	return nil

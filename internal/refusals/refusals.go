@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Store is a [store.Store] that passes all calls on, and remembers those that fail. Its methods may be called
@@ -31,13 +32,13 @@ type Store struct {
 
 // call is what is refused or answered: the reads or the writes of one kind of document.
 type call struct {
-	kind  store.Kind
+	kind  driver.Kind
 	write bool
 }
 
 // Refusal is the reads or the writes of one kind of document, all of which have failed since a moment.
 type Refusal struct {
-	Kind  store.Kind
+	Kind  driver.Kind
 	Write bool // false: reads and lists
 	Since time.Time
 	Err   error // of the last one
@@ -59,7 +60,7 @@ func New(db store.Store, after time.Duration, tell func(Refusal)) *Store {
 	return &Store{Store: db, after: after, tell: tell, failing: map[call]*Refusal{}}
 }
 
-// Unwrap implements [store.Unwrapper].
+// Unwrap implements [driver.Unwrapper].
 func (s *Store) Unwrap() store.Store { return s.Store }
 
 // Lasting is a sentence about what lasts: which calls are refused, since when, and what the store has said last. Empty:
@@ -70,7 +71,7 @@ func (s *Store) Lasting() string {
 	var doing []string
 	var first Refusal
 	for _, write := range []bool{true, false} {
-		for _, kind := range store.Kinds() {
+		for _, kind := range driver.Kinds() {
 			r := s.failing[call{kind, write}]
 			if r == nil || time.Since(r.Since) < s.after {
 				continue
@@ -88,33 +89,33 @@ func (s *Store) Lasting() string {
 }
 
 // Read implements [store.Store].
-func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (s *Store) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	reply, err := s.Store.Read(ctx, kind, ids...)
 	s.note(call{kind, false}, err)
 	return reply, err
 }
 
 // List implements [store.Store].
-func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (s *Store) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	reply, err := s.Store.List(ctx, kind, q)
 	s.note(call{kind, false}, err)
 	return reply, err
 }
 
 // Apply implements [store.Store]. One outcome that is known is an answer to all changes of its kind.
-func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (s *Store) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	outs, err := s.Store.Apply(ctx, changes...)
 	if err != nil {
 		return outs, err // nothing was sent
 	}
-	last := map[store.Kind]error{}
+	last := map[driver.Kind]error{}
 	for i, out := range outs {
 		kind := changes[i].Doc.Kind
 		if why, other := last[kind]; other && why == nil {
 			continue
 		}
 		last[kind] = nil
-		if out.Status == store.Unknown {
+		if out.Status == driver.Unknown {
 			last[kind] = cmp.Or(out.Err, store.ErrUnavailable)
 		}
 	}
@@ -126,7 +127,7 @@ func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Out
 
 // ignored are errors that say nothing about a call: the caller has left or asks for what no store does, or the store
 // pauses.
-var ignored = []error{context.Canceled, store.ErrMalformed, store.ErrTooLarge, store.ErrPaused}
+var ignored = []error{context.Canceled, driver.ErrMalformed, driver.ErrTooLarge, store.ErrPaused}
 
 // note takes the end of a call.
 func (s *Store) note(c call, err error) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/refusals"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // scripted is a store whose calls end with an error; nil: they are answered.
@@ -21,20 +22,20 @@ type scripted struct {
 	err error
 }
 
-func (s *scripted) Read(context.Context, store.Kind, ...string) (store.Reply, error) {
-	return store.Reply{}, s.err
+func (s *scripted) Read(context.Context, driver.Kind, ...string) (driver.Reply, error) {
+	return driver.Reply{}, s.err
 }
 
-func (s *scripted) List(context.Context, store.Kind, store.Query) (store.Reply, error) {
-	return store.Reply{}, s.err
+func (s *scripted) List(context.Context, driver.Kind, driver.Query) (driver.Reply, error) {
+	return driver.Reply{}, s.err
 }
 
 // Apply answers each change but those that have the ID "refused".
-func (s *scripted) Apply(_ context.Context, changes ...store.Change) ([]store.Outcome, error) {
-	outs := make([]store.Outcome, len(changes))
+func (s *scripted) Apply(_ context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
+	outs := make([]driver.Outcome, len(changes))
 	for i, c := range changes {
-		if outs[i].Status = store.Refused; s.err != nil && c.Doc.ID == "refused" {
-			outs[i] = store.Outcome{Err: s.err}
+		if outs[i].Status = driver.Refused; s.err != nil && c.Doc.ID == "refused" {
+			outs[i] = driver.Outcome{Err: s.err}
 		}
 	}
 	return outs, nil
@@ -42,16 +43,16 @@ func (s *scripted) Apply(_ context.Context, changes ...store.Change) ([]store.Ou
 
 const after = 10 * time.Second
 
-func write(kind store.Kind, id string) store.Change {
-	return store.Change{Doc: store.Doc{Kind: kind, ID: id}}
+func write(kind driver.Kind, id string) driver.Change {
+	return driver.Change{Doc: driver.Doc{Kind: kind, ID: id}}
 }
 
 // calls are the ways to use documents of a kind: two reads, one write.
-func calls(s store.Store, kind store.Kind) map[string]func() {
+func calls(s store.Store, kind driver.Kind) map[string]func() {
 	ctx := context.Background()
 	return map[string]func(){
 		"reads ":  func() { _, _ = s.Read(ctx, kind, "refused") },
-		"reads":   func() { _, _ = s.List(ctx, kind, store.Query{}) },
+		"reads":   func() { _, _ = s.List(ctx, kind, driver.Query{}) },
 		"writes":  func() { _, _ = s.Apply(ctx, write(kind, "refused")) },
 		"writes ": func() { _, _ = s.Apply(ctx, write(kind, "refused"), write("other", "a")) },
 	}
@@ -60,7 +61,7 @@ func calls(s store.Store, kind store.Kind) map[string]func() {
 // Calls of each kind that fail for long are told, once and with the last error, and listed until one is answered. Other
 // calls that are answered change nothing about that.
 func TestEveryKindOfCall(t *testing.T) {
-	for _, kind := range store.Kinds() {
+	for _, kind := range driver.Kinds() {
 		for doing := range calls(nil, kind) {
 			t.Run(doing+" of "+string(kind), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -79,9 +80,9 @@ func TestEveryKindOfCall(t *testing.T) {
 					for range 3 {
 						call()
 					}
-					other := store.KindSession
+					other := driver.KindSession
 					if kind == other {
-						other = store.KindLock
+						other = driver.KindLock
 					}
 					_, _ = s.Apply(t.Context(), write(other, "good"))
 					what := strings.TrimSpace(doing) + " of " + kind.Info().Plural
@@ -115,16 +116,16 @@ func TestSeveralRefusals(t *testing.T) {
 		told := 0
 		s := refusals.New(&scripted{err: errors.New("no space")}, after, func(refusals.Refusal) { told++ })
 		for range 2 {
-			for _, kind := range []store.Kind{store.KindSession, store.KindLock} {
+			for _, kind := range []driver.Kind{driver.KindSession, driver.KindLock} {
 				_, _ = s.Apply(t.Context(), write(kind, "refused"))
 			}
-			_, _ = s.List(t.Context(), store.KindEvent, store.Query{})
+			_, _ = s.List(t.Context(), driver.KindEvent, driver.Query{})
 			time.Sleep(after)
 		}
 		if got := s.Lasting(); got != "" {
 			t.Errorf("no call is answered: the store is away, and not: %q", got)
 		}
-		_, _ = s.Apply(t.Context(), write(store.KindMutex, "good"))
+		_, _ = s.Apply(t.Context(), write(driver.KindMutex, "good"))
 		const want = "writes of sessions, writes of locks, reads of events fail since 2000-01-01T00:00:00Z: no space"
 		if got := s.Lasting(); got != want || told != 1 {
 			t.Errorf("%q, told %d times; want %q, once", got, told, want)
@@ -140,12 +141,12 @@ func TestWhatIsNoRefusal(t *testing.T) {
 		s := refusals.New(db, after, nil)
 		nothing := []error{
 			fmt.Errorf("%w: %w: the gate is closed", store.ErrPaused, store.ErrUnavailable),
-			fmt.Errorf("%w: %w", store.ErrUnavailable, context.Canceled), store.ErrMalformed, store.ErrTooLarge, nil,
+			fmt.Errorf("%w: %w", store.ErrUnavailable, context.Canceled), driver.ErrMalformed, driver.ErrTooLarge, nil,
 		}
 		for _, err := range nothing {
 			db.err = err
 			for range 2 {
-				_, _ = s.Apply(t.Context(), write(store.KindLock, "refused"))
+				_, _ = s.Apply(t.Context(), write(driver.KindLock, "refused"))
 				time.Sleep(after)
 			}
 			if got := s.Lasting(); got != "" {
@@ -153,17 +154,17 @@ func TestWhatIsNoRefusal(t *testing.T) {
 			}
 		}
 		db.err = errors.New("refused")
-		_, _ = s.Apply(t.Context(), write(store.KindLock, "refused"))
+		_, _ = s.Apply(t.Context(), write(driver.KindLock, "refused"))
 		time.Sleep(after)
 		for _, err := range slices.DeleteFunc(nothing, func(err error) bool { return err == nil }) {
 			db.err = err
-			_, _ = s.Apply(t.Context(), write(store.KindMutex, "good"))
-			if _, _ = s.Apply(t.Context(), write(store.KindLock, "refused")); s.Lasting() == "" {
+			_, _ = s.Apply(t.Context(), write(driver.KindMutex, "good"))
+			if _, _ = s.Apply(t.Context(), write(driver.KindLock, "refused")); s.Lasting() == "" {
 				t.Errorf("%v ends a refusal", err)
 			}
 		}
 		db.err = errors.New("refused")
-		if _, _ = s.Apply(t.Context(), write(store.KindLock, "refused"), write(store.KindLock, "b")); s.Lasting() != "" {
+		if _, _ = s.Apply(t.Context(), write(driver.KindLock, "refused"), write(driver.KindLock, "b")); s.Lasting() != "" {
 			t.Errorf("another write of the kind was answered, and %q", s.Lasting())
 		}
 	})

@@ -25,6 +25,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 	"github.com/shardctl/shardctl/test/viewtest"
@@ -135,21 +136,21 @@ func (d *desk) publish(stale bool) {
 func (p *commandPlay) desk(t *rapid.T) *desk { return rapid.SampledFrom(p.desks).Draw(t, "replica") }
 
 // put writes documents past all faults, over what is there.
-func (p *commandPlay) put(docs ...store.Doc) {
+func (p *commandPlay) put(docs ...driver.Doc) {
 	for _, d := range docs {
 		found, _ := p.db.Read(context.Background(), d.Kind, d.ID)
-		change := store.Change{Doc: d}
+		change := driver.Change{Doc: d}
 		for _, before := range found.Docs {
 			change.IfRev = before.Rev
 		}
 		change.Doc.Rev = max(change.IfRev+1, 2)
-		if outs, err := p.db.Apply(context.Background(), change); err != nil || outs[0].Status != store.Applied {
+		if outs, err := p.db.Apply(context.Background(), change); err != nil || outs[0].Status != driver.Applied {
 			panic(fmt.Sprint(outs, err))
 		}
 	}
 }
 
-var byWorld = store.WriterID{Session: "W", Seq: 1}
+var byWorld = driver.WriterID{Session: "W", Seq: 1}
 
 func (p *commandPlay) join(instance string, state record.SessionState) {
 	id := strings.ToUpper(instance)
@@ -216,7 +217,7 @@ func (p *commandPlay) world() world {
 			w.overrides[o.ID()] = o
 		}
 	}
-	events, _ := p.db.List(context.Background(), store.KindEvent, store.Query{})
+	events, _ := p.db.List(context.Background(), driver.KindEvent, driver.Query{})
 	for _, d := range events.Docs {
 		if e, err := record.EventFrom(d); err == nil && e.Type == operate.EventChange {
 			w.events++

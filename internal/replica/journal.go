@@ -16,7 +16,7 @@ import (
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // The types of events that a replica notes, in addition to those of its elector.
@@ -163,7 +163,7 @@ func (n *node) noteLeft(instance string) error {
 		ID: record.EventID(v.Now, v.Session, last), Time: v.Now, Type: eventLeft, From: instance,
 		Message: "it left in order",
 	}
-	outs, err := n.store.Apply(ctx, store.Change{Doc: e.Doc(store.WriterID{Session: uuid.NewString(), Seq: 1})})
+	outs, err := n.store.Apply(ctx, driver.Change{Doc: e.Doc(driver.WriterID{Session: uuid.NewString(), Seq: 1})})
 	if err == nil {
 		err = outs[0].Err
 	}

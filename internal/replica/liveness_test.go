@@ -17,6 +17,7 @@ import (
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/test/viewtest"
 )
@@ -28,21 +29,21 @@ type unreachable struct {
 	away atomic.Bool
 }
 
-func (u *unreachable) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (u *unreachable) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	if u.away.Load() {
-		return store.Reply{}, store.ErrUnavailable
+		return driver.Reply{}, store.ErrUnavailable
 	}
 	return u.Store.Read(ctx, kind, ids...)
 }
 
-func (u *unreachable) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (u *unreachable) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	if u.away.Load() {
-		return store.Reply{}, store.ErrUnavailable
+		return driver.Reply{}, store.ErrUnavailable
 	}
 	return u.Store.List(ctx, kind, q)
 }
 
-func (u *unreachable) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (u *unreachable) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	if u.away.Load() {
 		return nil, store.ErrUnavailable
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 func TestSharedAreThoseNoOtherCanFind(t *testing.T) {
@@ -47,7 +47,7 @@ func TestSharedAreFewAndShort(t *testing.T) {
 			t.Errorf("message %d ends with %q", i, p.Message[len(p.Message)-30:])
 		}
 	}
-	doc := elect.Member{Instance: "a", Rev: 1, Problems: got}.Doc(store.WriterID{Session: "s", Seq: 1})
+	doc := elect.Member{Instance: "a", Rev: 1, Problems: got}.Doc(driver.WriterID{Session: "s", Seq: 1})
 	if m, err := record.MemberFrom(doc); err != nil || !slices.Equal(m.Problems, got) {
 		t.Errorf("read back are %d problems of %d: %v", len(m.Problems), len(got), err)
 	}

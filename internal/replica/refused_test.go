@@ -15,29 +15,29 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/viewtest"
 )
 
 // uses write documents of the kinds that a replica writes only when it is asked to.
-func (r *Replica) uses(ctx context.Context) map[store.Kind]func() error {
-	return map[store.Kind]func() error{
-		store.KindMember: func() error {
+func (r *Replica) uses(ctx context.Context) map[driver.Kind]func() error {
+	return map[driver.Kind]func() error{
+		driver.KindMember: func() error {
 			return r.node.Load().cluster.SetMember(ctx, elect.Member{Instance: "a", Zone: time.Now().String()})
 		},
-		store.KindEvent: func() error {
+		driver.KindEvent: func() error {
 			r.node.Load().cluster.Note(record.Event{Type: "Test", Message: "something happened"})
 			return nil
 		},
-		store.KindOverride: func() error {
-			_, err := r.node.Load().store.Apply(ctx, store.Change{Doc: record.Override{
+		driver.KindOverride: func() error {
+			_, err := r.node.Load().store.Apply(ctx, driver.Change{Doc: record.Override{
 				Kind: record.OverridePause, Scope: record.ScopeTask, Name: "g/other", Rev: 1,
-			}.Doc(store.WriterID{Session: "test", Seq: 1})})
+			}.Doc(driver.WriterID{Session: "test", Seq: 1})})
 			return err
 		},
-		store.KindMutex: func() error {
+		driver.KindMutex: func() error {
 			_, err := r.node.Load().elector.Mutexes().Lock(ctx, "m", elect.MutexRequest{})
 			return err
 		},
@@ -45,9 +45,9 @@ func (r *Replica) uses(ctx context.Context) map[store.Kind]func() error {
 }
 
 // refuseWrites has a client refuse all writes of a kind.
-func refuseWrites(of store.Kind) func(memory.Call) memory.Verdict {
+func refuseWrites(of driver.Kind) func(memory.Call) memory.Verdict {
 	return func(c memory.Call) memory.Verdict {
-		if slices.ContainsFunc(c.Changes, func(c store.Change) bool { return c.Doc.Kind == of }) {
+		if slices.ContainsFunc(c.Changes, func(c driver.Change) bool { return c.Doc.Kind == of }) {
 			return memory.Verdict{Fault: memory.LoseRequest}
 		}
 		return memory.Verdict{}
@@ -57,8 +57,8 @@ func refuseWrites(of store.Kind) func(memory.Call) memory.Verdict {
 // Writes that are refused are a problem with the store's sentence, one line of the log, and over once they are
 // answered: for each kind of document, from the start and later.
 func TestRefusedWritesAreAProblem(t *testing.T) {
-	for _, kind := range store.Kinds() {
-		if kind == store.KindRequest {
+	for _, kind := range driver.Kinds() {
+		if kind == driver.KindRequest {
 			continue // those are of package idempotency, in programs
 		}
 		for name, later := range map[string]bool{"from the start": false, "later": true} {
@@ -69,7 +69,7 @@ func TestRefusedWritesAreAProblem(t *testing.T) {
 	}
 }
 
-func wantRefusalShown(t *testing.T, kind store.Kind, later bool) {
+func wantRefusalShown(t *testing.T, kind driver.Kind, later bool) {
 	t.Helper()
 	s := viewtest.Load(t, `
 version: 1

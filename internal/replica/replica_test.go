@@ -16,7 +16,7 @@ import (
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/viewtest"
@@ -68,7 +68,7 @@ groups:
 			By: "test",
 		}
 		rerun.Rev = 1
-		if _, err := db.Apply(t.Context(), store.Change{Doc: rerun.Doc(store.WriterID{Session: "test", Seq: 1})}); err != nil {
+		if _, err := db.Apply(t.Context(), driver.Change{Doc: rerun.Doc(driver.WriterID{Session: "test", Seq: 1})}); err != nil {
 			t.Fatal(err)
 		}
 		done(2, rerun.Token)

@@ -20,6 +20,7 @@ import (
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/test/viewtest"
 )
@@ -30,35 +31,35 @@ type counted struct {
 
 	deaf  bool // it sends no notifications
 	mu    sync.Mutex
-	reads map[store.Kind]int
+	reads map[driver.Kind]int
 }
 
-func (c *counted) note(kind store.Kind) {
+func (c *counted) note(kind driver.Kind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reads[kind]++
 }
 
-func (c *counted) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (c *counted) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	c.note(kind)
 	return c.Store.Read(ctx, kind, ids...)
 }
 
-func (c *counted) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (c *counted) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	c.note(kind)
 	return c.Store.List(ctx, kind, q)
 }
 
-func (c *counted) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
+func (c *counted) Watch(ctx context.Context, in driver.Interest) (<-chan driver.Notification, error) {
 	if c.deaf {
-		return nil, store.ErrCannotWatch
+		return nil, driver.ErrCannotWatch
 	}
 	return c.Store.Watch(ctx, in)
 }
 
 // during is what is read within d, by kind.
-func (c *counted) during(d time.Duration) map[store.Kind]int {
-	snapshot := func() map[store.Kind]int {
+func (c *counted) during(d time.Duration) map[driver.Kind]int {
+	snapshot := func() map[driver.Kind]int {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return maps.Clone(c.reads)
@@ -179,7 +180,7 @@ func TestWatchersOfEventsReadNothingWhileNothingHappens(t *testing.T) {
 		t.Run(fmt.Sprintf("notifications %v", !deaf), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				db := memory.New()
-				counting := &counted{Store: db, deaf: deaf, reads: map[store.Kind]int{}}
+				counting := &counted{Store: db, deaf: deaf, reads: map[driver.Kind]int{}}
 				here := start(t, viewtest.Load(t, calm), counting)
 				other := viewtest.Load(t, calm)
 				other.Instance, other.Labels = "other", nil
@@ -189,9 +190,9 @@ func TestWatchersOfEventsReadNothingWhileNothingHappens(t *testing.T) {
 				readers := watchEvents(t, here, watchers)
 				quiet(t, counting)
 				with := counting.during(idle)
-				if with[store.KindEvent] != 0 || without[store.KindEvent] != 0 {
+				if with[driver.KindEvent] != 0 || without[driver.KindEvent] != 0 {
 					t.Errorf("events were read %d times by %d idle watchers, and %d times without them",
-						with[store.KindEvent], watchers, without[store.KindEvent])
+						with[driver.KindEvent], watchers, without[driver.KindEvent])
 				}
 				for kind, n := range with {
 					if most := 2*without[kind] + 5; n > most {
@@ -199,13 +200,13 @@ func TestWatchersOfEventsReadNothingWhileNothingHappens(t *testing.T) {
 					}
 				}
 				counting.mu.Lock()
-				before := counting.reads[store.KindEvent]
+				before := counting.reads[driver.KindEvent]
 				counting.mu.Unlock()
 				there.Refuse(errors.New("as a test wants"))
 				await(t, "all hear of it", func() bool { return all(readers, "as a test wants") })
 				counting.mu.Lock()
 				defer counting.mu.Unlock()
-				if n := counting.reads[store.KindEvent] - before; n > 2 {
+				if n := counting.reads[driver.KindEvent] - before; n > 2 {
 					t.Errorf("one event was read %d times by %d watchers", n, watchers)
 				}
 			})
@@ -216,5 +217,5 @@ func TestWatchersOfEventsReadNothingWhileNothingHappens(t *testing.T) {
 // quiet waits until what a start leaves behind is over: for two seconds no events are read.
 func quiet(t *testing.T, db *counted) {
 	t.Helper()
-	await(t, "no events are read", func() bool { return db.during(2 * time.Second)[store.KindEvent] == 0 })
+	await(t, "no events are read", func() bool { return db.during(2 * time.Second)[driver.KindEvent] == 0 })
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/internal/runs"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -123,14 +124,14 @@ type counting struct {
 	down   bool
 }
 
-func (c *counting) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (c *counting) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	if c.down {
-		return store.Reply{}, errors.New("down")
+		return driver.Reply{}, errors.New("down")
 	}
 	return c.Store.Read(ctx, kind, ids...)
 }
 
-func (c *counting) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (c *counting) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	c.writes++
 	return c.Store.Apply(ctx, changes...)
 }
@@ -149,7 +150,7 @@ func TestRunsOfAClockThatWasFarAhead(t *testing.T) {
 		for i := range int64(record.MaxRuns) {
 			old.Add(run(ahead+i, record.RunFailed))
 		}
-		if _, err := db.Apply(ctx, store.Change{Doc: old.Doc(store.WriterID{Session: "s", Seq: 1})}); err != nil {
+		if _, err := db.Apply(ctx, driver.Change{Doc: old.Doc(driver.WriterID{Session: "s", Seq: 1})}); err != nil {
 			t.Fatal(err)
 		}
 		for i := range int64(2) {

@@ -21,6 +21,7 @@ import (
 	"github.com/shardctl/shardctl/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 const (
@@ -145,7 +146,7 @@ func (k *Keeper) write(
 	for i, key := range keys {
 		ids[i] = record.RunsID(key)
 	}
-	found, err := k.db.Read(ctx, store.KindValue, ids...)
+	found, err := k.db.Read(ctx, driver.KindValue, ids...)
 	if err != nil {
 		return keys, fmt.Errorf("read runs: %w", err)
 	}
@@ -157,7 +158,7 @@ func (k *Keeper) write(
 		}
 		known[r.Key] = r
 	}
-	changes := make([]store.Change, len(keys))
+	changes := make([]driver.Change, len(keys))
 	for i, key := range keys {
 		r := known[key]
 		r.Key = key
@@ -166,14 +167,14 @@ func (k *Keeper) write(
 		}
 		before := r.Rev
 		r.Rev = max(before+1, found.Floor)
-		changes[i] = store.Change{IfRev: before, Doc: r.Doc(store.WriterID{Session: k.writer, Seq: k.seq.Add(1)})}
+		changes[i] = driver.Change{IfRev: before, Doc: r.Doc(driver.WriterID{Session: k.writer, Seq: k.seq.Add(1)})}
 	}
 	outs, err := k.db.Apply(ctx, changes...)
 	if err != nil {
 		return keys, fmt.Errorf("write runs: %w", err)
 	}
 	for i, out := range outs {
-		if out.Status == store.Refused || out.Status == store.Unknown {
+		if out.Status == driver.Refused || out.Status == driver.Unknown {
 			again = append(again, keys[i])
 			err = cmp.Or(err, out.Err)
 		}
@@ -200,7 +201,7 @@ func merge(r *record.Runs, runs []record.Run, now int64) (ahead bool) {
 
 // List reads a task's runs, the newest first.
 func List(ctx context.Context, db store.Store, key elect.Key) ([]record.Run, error) {
-	found, err := db.Read(ctx, store.KindValue, record.RunsID(key))
+	found, err := db.Read(ctx, driver.KindValue, record.RunsID(key))
 	if err != nil || len(found.Docs) == 0 {
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import (
 	"regexp"
 
 	"github.com/shardctl/shardctl/internal/decode"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Store says where locks are kept.
@@ -21,7 +21,7 @@ type Store struct {
 
 // Kind returns the name of the store's driver, or an empty text if there is none.
 func (s Store) Kind() string {
-	d, err := store.Lookup(s.URI)
+	d, err := driver.Lookup(s.URI)
 	if err != nil {
 		return ""
 	}
@@ -31,7 +31,7 @@ func (s Store) Kind() string {
 // Masked returns the URI as it can be shown, without its password and other secrets. Of a malformed URI it rather hides
 // too much.
 func (s Store) Masked() string {
-	if d, err := store.Lookup(s.URI); err == nil {
+	if d, err := driver.Lookup(s.URI); err == nil {
 		return d.Redact(s.URI)
 	}
 	return decode.WithoutPasswords(s.URI)

@@ -11,6 +11,7 @@ import (
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Session is a session whose process is gone.
@@ -32,7 +33,7 @@ var ErrDead = errors.New("lease lost")
 // The error wraps [ErrDead] when the session is dead or missing: others may take its keys, and nothing is left to keep.
 // After any other error the heartbeat may or may not have been written. Call it again.
 func Keep(ctx context.Context, db store.Store, session string, runs func(record.Key) bool) error {
-	k := standIn{db: db, session: session, writer: store.WriterID{Session: uuid.NewString()}}
+	k := standIn{db: db, session: session, writer: driver.WriterID{Session: uuid.NewString()}}
 	if err := k.heartbeat(ctx); err != nil {
 		return fmt.Errorf("keep session %s: %w", session, err)
 	}
@@ -46,10 +47,10 @@ func Keep(ctx context.Context, db store.Store, session string, runs func(record.
 type standIn struct {
 	db      store.Store
 	session string
-	writer  store.WriterID
+	writer  driver.WriterID
 }
 
-func (k *standIn) next() store.WriterID {
+func (k *standIn) next() driver.WriterID {
 	k.writer.Seq++
 	return k.writer
 }
@@ -58,7 +59,7 @@ func (k *standIn) next() store.WriterID {
 // next look shows it.
 func (k *standIn) heartbeat(ctx context.Context) error {
 	for {
-		res, err := k.db.Read(ctx, store.KindSession, k.session)
+		res, err := k.db.Read(ctx, driver.KindSession, k.session)
 		if err != nil {
 			return err
 		}
@@ -72,13 +73,13 @@ func (k *standIn) heartbeat(ctx context.Context) error {
 		ifRev, drained := s.Rev, s.State == record.Draining
 		s.Rev, s.State, s.Heartbeat = protocol.AliveRev(ifRev, res.Floor), record.Draining, s.Heartbeat+1
 		s.WriterID, s.Clock = k.next(), res.Wall
-		outs, err := k.db.Apply(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
+		outs, err := k.db.Apply(ctx, driver.Change{IfRev: ifRev, Doc: s.Doc()})
 		switch {
 		case err != nil:
 			return err
-		case outs[0].Status == store.Unknown:
+		case outs[0].Status == driver.Unknown:
 			return outs[0].Err
-		case outs[0].Status != store.Applied:
+		case outs[0].Status != driver.Applied:
 			continue
 		case drained:
 			return nil
@@ -90,11 +91,11 @@ func (k *standIn) heartbeat(ctx context.Context) error {
 // free writes those locks of the session without an owner of which nothing runs. A claim that was under way when the
 // process died may come later: the next call finds it.
 func (k *standIn) free(ctx context.Context, runs func(record.Key) bool) error {
-	res, err := k.db.List(ctx, store.KindLock, store.Query{Sessions: []string{k.session}})
+	res, err := k.db.List(ctx, driver.KindLock, driver.Query{Sessions: []string{k.session}})
 	if err != nil {
 		return err
 	}
-	var changes []store.Change
+	var changes []driver.Change
 	for _, d := range res.Docs {
 		lock, _ := record.LockFrom(d) // who owns it still counts
 		if lock.Session != k.session || runs(lock.Key) {
@@ -104,7 +105,7 @@ func (k *standIn) free(ctx context.Context, runs func(record.Key) bool) error {
 		lock.Session, lock.Next, lock.Instance, lock.Since = "", "", "", res.Wall
 		lock.Reason, lock.Message = record.ReasonOrphaned, "its process died, and its guard ended the task"
 		lock.Rev, lock.WriterID = protocol.NextRev(ifRev, res.Floor), k.next()
-		changes = append(changes, store.Change{IfRev: ifRev, Doc: lock.Doc()})
+		changes = append(changes, driver.Change{IfRev: ifRev, Doc: lock.Doc()})
 	}
 	if len(changes) == 0 {
 		return nil
@@ -116,18 +117,18 @@ func (k *standIn) free(ctx context.Context, runs func(record.Key) bool) error {
 	var errs []error
 	raised := map[string]int64{}
 	for i, out := range outs {
-		if errs = append(errs, out.Err); out.Status == store.Applied {
+		if errs = append(errs, out.Err); out.Status == driver.Applied {
 			counter := record.CounterOf(record.Key(changes[i].Doc.ID))
 			raised[counter] = max(raised[counter], changes[i].Doc.Rev)
 		}
 	}
-	increments := make([]store.Change, 0, len(raised))
+	increments := make([]driver.Change, 0, len(raised))
 	for counter, rev := range raised {
-		if rev > store.MaxMark {
+		if rev > driver.MaxMark {
 			rev = 0 // edited manually: no time, and nothing could be created above it
 		}
-		increments = append(increments, store.Change{Op: store.Increment, Doc: store.Doc{
-			Kind: store.KindGroup, ID: counter, Rev: rev, WriterID: k.next(),
+		increments = append(increments, driver.Change{Op: driver.Increment, Doc: driver.Doc{
+			Kind: driver.KindGroup, ID: counter, Rev: rev, WriterID: k.next(),
 		}})
 	}
 	if len(increments) > 0 {
@@ -139,7 +140,7 @@ func (k *standIn) free(ctx context.Context, runs func(record.Key) bool) error {
 // MarkDead marks a session dead, whatever it says now, and has the others look. Only who knows that nothing of the
 // session's work is left may call it: a guard whose worker has died. It returns nil once the document is known to say
 // dead, also when it was never created. Then it is created as dead, so that a creation still under way cannot land.
-// More remote leases than a document holds, a thousand or so, are [store.ErrTooLarge], and nothing is written: call it
+// More remote leases than a document holds, a thousand or so, are [driver.ErrTooLarge], and nothing is written: call it
 // again with those then left.
 func MarkDead(ctx context.Context, db store.Store, dead Session) error {
 	session, remote := dead.ID, record.RemoteLeases(dead.Remote)
@@ -148,7 +149,7 @@ func MarkDead(ctx context.Context, db store.Store, dead Session) error {
 	}
 	writer := uuid.NewString()
 	for seq := int64(1); ; seq++ {
-		res, err := db.Read(ctx, store.KindSession, session)
+		res, err := db.Read(ctx, driver.KindSession, session)
 		if err != nil {
 			return fmt.Errorf("mark session %s dead: read it: %w", session, err)
 		}
@@ -161,16 +162,16 @@ func MarkDead(ctx context.Context, db store.Store, dead Session) error {
 		ifRev := s.Rev
 		s.Rev, s.State, s.Remote, s.Died = protocol.DeadRev(ifRev, res.Now), record.Dead, remote, max(res.Wall, 1)
 		s.Cause = "its process died, and its guard ended its tasks"
-		s.WriterID = store.WriterID{Session: writer, Seq: seq}
-		outs, err := db.Apply(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
+		s.WriterID = driver.WriterID{Session: writer, Seq: seq}
+		outs, err := db.Apply(ctx, driver.Change{IfRev: ifRev, Doc: s.Doc()})
 		switch {
 		case err != nil:
 			return fmt.Errorf("mark session %s dead: %w", session, err)
-		case outs[0].Status == store.Applied:
+		case outs[0].Status == driver.Applied:
 			err := wakeAll(ctx, db)
 			noteDeath(ctx, db, s)
 			return err
-		case outs[0].Status == store.Unknown:
+		case outs[0].Status == driver.Unknown:
 			return fmt.Errorf("mark session %s dead: %w", session, outs[0].Err)
 		}
 		time.Sleep(time.Millisecond) // somebody else wrote it just now: look again
@@ -184,21 +185,21 @@ func noteDeath(ctx context.Context, db store.Store, s record.Session) {
 	}
 	e := record.Event{Time: s.Died, Type: record.EventDied, From: s.Instance, Message: s.Cause}
 	e.ID = record.EventID(s.Died, s.ID, 0)
-	id := store.WriterID{Session: s.WriterID.Session, Seq: s.WriterID.Seq + 1}
-	if _, err := db.Apply(ctx, store.Change{Doc: e.Doc(id)}); err == nil {
+	id := driver.WriterID{Session: s.WriterID.Session, Seq: s.WriterID.Seq + 1}
+	if _, err := db.Apply(ctx, driver.Change{Doc: e.Doc(id)}); err == nil {
 		_, _ = db.Apply(ctx, record.EventsWritten())
 	}
 }
 
 // wakeAll increments every group's counter.
 func wakeAll(ctx context.Context, db store.Store) error {
-	res, err := db.List(ctx, store.KindGroup, store.Query{NoBody: true})
+	res, err := db.List(ctx, driver.KindGroup, driver.Query{NoBody: true})
 	if err != nil {
 		return fmt.Errorf("list groups: %w", err)
 	}
-	changes := make([]store.Change, 0, len(res.Docs))
+	changes := make([]driver.Change, 0, len(res.Docs))
 	for _, d := range res.Docs {
-		changes = append(changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: d.ID}})
+		changes = append(changes, driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: d.ID}})
 	}
 	if len(changes) == 0 {
 		return nil

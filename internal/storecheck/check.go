@@ -16,6 +16,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Samples is how many calls of each sort are measured.
@@ -77,22 +78,22 @@ type Options struct {
 
 // Check opens a store as a replica would and looks at it. Errors are those of [store.Open] and of the calls.
 func Check(ctx context.Context, o Options) (Result, error) {
-	driver, err := store.Lookup(o.Config.URI)
+	d, err := driver.Lookup(o.Config.URI)
 	if err != nil {
 		return Result{}, err
 	}
-	c, err := driver.Parse(o.Config)
+	c, err := d.Parse(o.Config)
 	if err != nil {
 		return Result{}, err
 	}
 	c.Existing = o.ReadOnly
 	before, counted := sockets()
-	db, err := driver.Open(ctx, c)
+	db, err := d.Open(ctx, c)
 	if err != nil {
 		return Result{}, err
 	}
 	defer func() { _ = db.Close(context.WithoutCancel(ctx)) }()
-	r := Result{Store: driver.Redact(c.URI), Driver: driver.Name(), Cluster: c.Cluster}
+	r := Result{Store: d.Redact(c.URI), Driver: d.Name(), Cluster: c.Cluster}
 	if err := r.measure(ctx, db, o.ReadOnly); err != nil {
 		return Result{}, err
 	}
@@ -180,7 +181,7 @@ func (r *Result) reads(ctx context.Context, db store.Store) error {
 	id := uuid.NewString()
 	for range Samples {
 		begin := time.Now()
-		reply, err := db.Read(ctx, store.KindMember, id)
+		reply, err := db.Read(ctx, driver.KindMember, id)
 		if err != nil {
 			return fmt.Errorf("measure reads: %w", err)
 		}
@@ -196,19 +197,19 @@ func (r *Result) reads(ctx context.Context, db store.Store) error {
 
 // writes measures how long a write takes until it is durable.
 func (r *Result) writes(ctx context.Context, p *probe) error {
-	if err := p.write(ctx, store.KindSession); err != nil { // a member without a session would never be cleaned up
+	if err := p.write(ctx, driver.KindSession); err != nil { // a member without a session would never be cleaned up
 		return fmt.Errorf("measure writes: %w", err)
 	}
 	var took []time.Duration
 	for range Samples {
 		begin := time.Now()
-		if err := p.write(ctx, store.KindMember); err != nil {
+		if err := p.write(ctx, driver.KindMember); err != nil {
 			return fmt.Errorf("measure writes: %w", err)
 		}
 		took = append(took, time.Since(begin))
 	}
 	r.Write = latency(took)
-	return p.remove(ctx, store.KindMember)
+	return p.remove(ctx, driver.KindMember)
 }
 
 // notificationLimit is how long one is waited for.
@@ -218,21 +219,21 @@ const notificationLimit = 10 * time.Second
 func (r *Result) notifications(ctx context.Context, p *probe) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	heard, err := p.db.Watch(ctx, store.Interest{Kinds: []store.Kind{store.KindSession}})
-	if errors.Is(err, store.ErrCannotWatch) {
+	heard, err := p.db.Watch(ctx, driver.Interest{Kinds: []driver.Kind{driver.KindSession}})
+	if errors.Is(err, driver.ErrCannotWatch) {
 		r.Polled = true
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("watch: %w", err)
 	}
-	if err := hear(ctx, heard, func(n store.Notification) bool { return n.Resync }); err != nil {
+	if err := hear(ctx, heard, func(n driver.Notification) bool { return n.Resync }); err != nil {
 		return err
 	}
 	var took []time.Duration
 	for range Samples {
 		// A session that is dead from the beginning: its creation is notified, and no one acts on it.
-		if err := p.remove(ctx, store.KindSession); err != nil {
+		if err := p.remove(ctx, driver.KindSession); err != nil {
 			return fmt.Errorf("measure notifications: %w", err)
 		}
 		if err := hear(ctx, heard, p.shows); err != nil {
@@ -240,7 +241,7 @@ func (r *Result) notifications(ctx context.Context, p *probe) error {
 		}
 		drain(heard)
 		begin := time.Now()
-		if err := p.write(ctx, store.KindSession); err != nil {
+		if err := p.write(ctx, driver.KindSession); err != nil {
 			return fmt.Errorf("measure notifications: %w", err)
 		}
 		if err := hear(ctx, heard, p.shows); err != nil {
@@ -253,7 +254,7 @@ func (r *Result) notifications(ctx context.Context, p *probe) error {
 }
 
 // drain takes what has been notified already: of an earlier write, a second time.
-func drain(heard <-chan store.Notification) {
+func drain(heard <-chan driver.Notification) {
 	for {
 		select {
 		case _, ok := <-heard:
@@ -266,7 +267,7 @@ func drain(heard <-chan store.Notification) {
 	}
 }
 
-func hear(ctx context.Context, heard <-chan store.Notification, wanted func(store.Notification) bool) error {
+func hear(ctx context.Context, heard <-chan driver.Notification, wanted func(driver.Notification) bool) error {
 	limit := time.NewTimer(notificationLimit)
 	defer limit.Stop()
 	for {

@@ -17,6 +17,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // ErrRefused says that nothing was copied, and why: the cluster runs, a document cannot be read, or the target is not
@@ -108,7 +109,7 @@ func (m *mover) bring(ctx context.Context) error {
 		return err
 	}
 	m.report.Floor = max(m.highest, m.floor)
-	if err := store.RaiseFloor(ctx, m.To.Store, m.report.Floor); err != nil {
+	if err := driver.RaiseFloor(ctx, m.To.Store, m.report.Floor); err != nil {
 		return fmt.Errorf("raise the floor of %s to %d: %w", m.To.Name, m.report.Floor, err)
 	}
 	m.step("comparing both sides")
@@ -231,11 +232,11 @@ func (m *mark) next(id string, state record.MoveState, other string) record.Move
 // write writes the mark over the one that was read. Another one that came in between is refused.
 func (m *mark) write(ctx context.Context, to record.Move, ids *record.WriterIDs) error {
 	doc := to.Doc(ids.Next(), m.now)
-	out, err := applyOne(ctx, m.side, store.Change{IfRev: m.Rev, Doc: doc})
+	out, err := applyOne(ctx, m.side, driver.Change{IfRev: m.Rev, Doc: doc})
 	switch {
 	case err != nil:
 		return fmt.Errorf("write the mark of a move to %s: %w", m.side.Name, err)
-	case out.Status != store.Applied:
+	case out.Status != driver.Applied:
 		return fmt.Errorf(
 			"%w: another copy has just marked %s: wait for its end, or for its operator", ErrRefused, m.side.Name,
 		)

@@ -15,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/internal/storecopy"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -135,7 +136,7 @@ func TestRunningClusterIsRefused(t *testing.T) {
 func waitForSession(t *testing.T, db store.Store) {
 	t.Helper()
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		found, err := db.List(t.Context(), store.KindSession, store.Query{})
+		found, err := db.List(t.Context(), driver.KindSession, driver.Query{})
 		if err == nil && len(found.Docs) > 0 {
 			return
 		}
@@ -180,7 +181,7 @@ type killed struct {
 
 var errKilled = errors.New("killed")
 
-func (a *killed) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (a *killed) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	if a.writes--; a.writes < 0 {
 		return nil, errKilled
 	}
@@ -288,20 +289,20 @@ func TestRemovedLockStaysAbove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, to := memory.New(), memory.New()
 		ahead := time.Now().Add(24 * time.Hour).UnixMilli() // of a source whose clock was a day ahead
-		id := store.WriterID{Session: "hand", Seq: 1}
+		id := driver.WriterID{Session: "hand", Seq: 1}
 		for _, key := range []string{"g/a", "lost/a"} {
-			put(t, from, store.Doc{
-				Kind: store.KindLock, ID: key, Group: elect.Key(key).Group(), Rev: ahead,
+			put(t, from, driver.Doc{
+				Kind: driver.KindLock, ID: key, Group: elect.Key(key).Group(), Rev: ahead,
 				WriterID: id,
 			})
 		}
-		put(t, from, store.Doc{Kind: store.KindGroup, ID: "g", Rev: 1, WriterID: id})
+		put(t, from, driver.Doc{Kind: driver.KindGroup, ID: "g", Rev: 1, WriterID: id})
 		move(t, side("a", from), side("b", to))
 		for _, key := range []string{"g/a", "lost/a"} {
-			outs, err := to.Apply(t.Context(), store.Change{
-				Op: store.Delete, IfRev: ahead, Doc: store.Doc{Kind: store.KindLock, ID: key, WriterID: id},
+			outs, err := to.Apply(t.Context(), driver.Change{
+				Op: driver.Delete, IfRev: ahead, Doc: driver.Doc{Kind: driver.KindLock, ID: key, WriterID: id},
 			})
-			if err != nil || outs[0].Status != store.Applied {
+			if err != nil || outs[0].Status != driver.Applied {
 				t.Fatal(outs, err)
 			}
 		}
@@ -314,20 +315,20 @@ func TestCountersCarryTokensOfMutexes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, to := memory.New(), memory.New()
 		ahead := time.Now().Add(24 * time.Hour).UnixMilli()
-		id := store.WriterID{Session: "hand", Seq: 1}
-		put(t, from, store.Doc{Kind: store.KindMutex, ID: "locks/a", Rev: ahead, WriterID: id})
+		id := driver.WriterID{Session: "hand", Seq: 1}
+		put(t, from, driver.Doc{Kind: driver.KindMutex, ID: "locks/a", Rev: ahead, WriterID: id})
 		move(t, side("a", from), side("b", to))
-		counter, err := to.Read(t.Context(), store.KindGroup, record.GroupMutexes)
+		counter, err := to.Read(t.Context(), driver.KindGroup, record.GroupMutexes)
 		if err != nil || len(counter.Docs) != 1 || counter.Docs[0].Rev < ahead {
 			t.Errorf("counter %+v, %v; want at least %d", counter.Docs, err, ahead)
 		}
 	})
 }
 
-func put(t *testing.T, db store.Store, d store.Doc) {
+func put(t *testing.T, db store.Store, d driver.Doc) {
 	t.Helper()
-	outs, err := db.Apply(t.Context(), store.Change{Doc: d})
-	if err != nil || outs[0].Status != store.Applied {
+	outs, err := db.Apply(t.Context(), driver.Change{Doc: d})
+	if err != nil || outs[0].Status != driver.Applied {
 		t.Fatal(outs, err)
 	}
 }

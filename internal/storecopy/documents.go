@@ -11,11 +11,12 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // wantNothing refuses a target that holds anything.
 func (m *mover) wantNothing(ctx context.Context) error {
-	for _, kind := range store.Kinds() {
+	for _, kind := range driver.Kinds() {
 		for docs, err := range pages(ctx, m.To, kind) {
 			if err != nil {
 				return err
@@ -36,9 +37,9 @@ func (m *mover) wantNothing(ctx context.Context) error {
 // its cluster is probably wrong then.
 func (m *mover) wantReadable(ctx context.Context) error {
 	named := map[string]bool{}
-	var all []store.Unreadable
+	var all []driver.Unreadable
 	count := 0
-	for _, kind := range store.Kinds() {
+	for _, kind := range driver.Kinds() {
 		for docs, err := range pages(ctx, m.From, kind) {
 			bad, some := errors.AsType[*unreadableError](err)
 			if err != nil && !some {
@@ -68,15 +69,15 @@ func (m *mover) wantReadable(ctx context.Context) error {
 
 // copyAll copies every kind. Counters come after locks and mutexes, whose revisions they carry.
 func (m *mover) copyAll(ctx context.Context) error {
-	floor, err := listed(ctx, m.From, store.KindGroup, store.Query{Limit: 1, NoBody: true})
+	floor, err := listed(ctx, m.From, driver.KindGroup, driver.Query{Limit: 1, NoBody: true})
 	if err != nil {
 		return err
 	}
-	if floor.Floor <= store.MaxMark {
+	if floor.Floor <= driver.MaxMark {
 		m.floor = floor.Floor
 	}
-	kinds := slices.DeleteFunc(store.Kinds(), func(k store.Kind) bool { return k == store.KindGroup })
-	for _, kind := range append(kinds, store.KindGroup) {
+	kinds := slices.DeleteFunc(driver.Kinds(), func(k driver.Kind) bool { return k == driver.KindGroup })
+	for _, kind := range append(kinds, driver.KindGroup) {
 		for docs, err := range pages(ctx, m.From, kind) {
 			if err == nil {
 				err = m.copyDocs(ctx, docs)
@@ -92,11 +93,11 @@ func (m *mover) copyAll(ctx context.Context) error {
 }
 
 // copyDocs writes one page.
-func (m *mover) copyDocs(ctx context.Context, docs []store.Doc) error {
-	changes := make([]store.Change, len(docs))
+func (m *mover) copyDocs(ctx context.Context, docs []driver.Doc) error {
+	changes := make([]driver.Change, len(docs))
 	for i, d := range docs {
 		m.note(d)
-		changes[i] = store.Change{Doc: m.prepared(d)}
+		changes[i] = driver.Change{Doc: m.prepared(d)}
 	}
 	if len(changes) == 0 {
 		return nil
@@ -106,7 +107,7 @@ func (m *mover) copyDocs(ctx context.Context, docs []store.Doc) error {
 		return refusedDocument(err)
 	}
 	for i, out := range outs {
-		if out.Status != store.Applied {
+		if out.Status != driver.Applied {
 			if err := m.settle(ctx, changes[i], out.Doc); err != nil {
 				return err
 			}
@@ -116,22 +117,22 @@ func (m *mover) copyDocs(ctx context.Context, docs []store.Doc) error {
 }
 
 func refusedDocument(err error) error {
-	if errors.Is(err, store.ErrMalformed) || errors.Is(err, store.ErrTooLarge) {
+	if errors.Is(err, driver.ErrMalformed) || errors.Is(err, driver.ErrTooLarge) {
 		return fmt.Errorf("%w: somebody edited it: repair or remove it at the source, and copy again", err)
 	}
 	return err
 }
 
 // note remembers what counters have to be above.
-func (m *mover) note(d store.Doc) {
-	if d.Kind == store.KindGroup {
+func (m *mover) note(d driver.Doc) {
+	if d.Kind == driver.KindGroup {
 		m.counters[d.ID] = true
 	}
-	if d.Rev > store.MaxMark {
+	if d.Rev > driver.MaxMark {
 		return // written manually: no time
 	}
 	m.highest = max(m.highest, d.Rev)
-	if d.Kind == store.KindLock || d.Kind == store.KindMutex {
+	if d.Kind == driver.KindLock || d.Kind == driver.KindMutex {
 		counter := counterOf(d.ID)
 		m.tokens[counter] = max(m.tokens[counter], d.Rev)
 	}
@@ -139,12 +140,12 @@ func (m *mover) note(d store.Doc) {
 
 // prepared is a document as it is written to the target: as it is, but for two things. A counter is never below the
 // locks that it counts, nor below the source's floor. A document without a writer gets one, since stores insist.
-func (m *mover) prepared(d store.Doc) store.Doc {
-	if d.Kind == store.KindGroup {
+func (m *mover) prepared(d driver.Doc) driver.Doc {
+	if d.Kind == driver.KindGroup {
 		d.Rev = max(d.Rev, m.tokens[d.ID], m.floor)
 	}
 	if d.WriterID.Session == "" {
-		d.WriterID = store.WriterID{Session: m.report.ID, Seq: d.Rev}
+		d.WriterID = driver.WriterID{Session: m.report.ID, Seq: d.Rev}
 	}
 	return d
 }
@@ -154,21 +155,21 @@ func counterOf(key string) string { return record.CounterOf(record.Key(key)) }
 
 // settle looks at a document that is at the target already. An earlier try of this copy has left it, or a replica that
 // waits there has raised a counter.
-func (m *mover) settle(ctx context.Context, c store.Change, found *store.Doc) error {
+func (m *mover) settle(ctx context.Context, c driver.Change, found *driver.Doc) error {
 	d := c.Doc
 	switch {
 	case found == nil:
 		return fmt.Errorf("%s %.80q: it came and went at the target while it was copied: copy again", d.Kind, d.ID)
-	case d.Kind == store.KindGroup && found.Rev >= d.Rev:
+	case d.Kind == driver.KindGroup && found.Rev >= d.Rev:
 		return nil
-	case d.Kind != store.KindGroup && found.Rev >= d.Rev:
+	case d.Kind != driver.KindGroup && found.Rev >= d.Rev:
 		return fmt.Errorf(
 			"%w: %s %.80q is at revision %d at the target and at %d at the source: somebody writes to the target",
 			ErrRefused, d.Kind, d.ID, found.Rev, d.Rev,
 		)
 	}
-	out, err := applyOne(ctx, m.To, store.Change{IfRev: found.Rev, Doc: d})
-	if err == nil && out.Status != store.Applied {
+	out, err := applyOne(ctx, m.To, driver.Change{IfRev: found.Rev, Doc: d})
+	if err == nil && out.Status != driver.Applied {
 		err = fmt.Errorf("%w: %s %.80q changes at the target while it is copied", ErrRefused, d.Kind, d.ID)
 	}
 	return err
@@ -180,8 +181,8 @@ func (m *mover) missingCounters(ctx context.Context) error {
 		if m.counters[counter] {
 			continue
 		}
-		d := store.Doc{Kind: store.KindGroup, ID: counter, Rev: rev}
-		if _, err := applyOne(ctx, m.To, store.Change{Op: store.Increment, Doc: d}); err != nil {
+		d := driver.Doc{Kind: driver.KindGroup, ID: counter, Rev: rev}
+		if _, err := applyOne(ctx, m.To, driver.Change{Op: driver.Increment, Doc: d}); err != nil {
 			return fmt.Errorf("make counter %.80q: %w", counter, err)
 		}
 	}
@@ -190,9 +191,9 @@ func (m *mover) missingCounters(ctx context.Context) error {
 
 // pages lists all documents of a kind in order of their IDs, without the mark of a move. One that cannot be read is an
 // error: who goes through all of them must not go on without it.
-func pages(ctx context.Context, from Side, kind store.Kind) iter.Seq2[[]store.Doc, error] {
-	return func(yield func([]store.Doc, error) bool) {
-		q := store.Query{Limit: store.MaxBatch}
+func pages(ctx context.Context, from Side, kind driver.Kind) iter.Seq2[[]driver.Doc, error] {
+	return func(yield func([]driver.Doc, error) bool) {
+		q := driver.Query{Limit: driver.MaxBatch}
 		for {
 			found, err := listed(ctx, from, kind, q)
 			if err != nil {
@@ -216,7 +217,7 @@ func pages(ctx context.Context, from Side, kind store.Kind) iter.Seq2[[]store.Do
 // unreadableError refuses a store with documents that cannot be read. It wraps [ErrRefused].
 type unreadableError struct {
 	store string
-	all   []store.Unreadable
+	all   []driver.Unreadable
 }
 
 // Error implements error. It names one of them: there may be many.
@@ -230,11 +231,11 @@ func (e *unreadableError) Error() string {
 // Unwrap implements what [errors.Is] asks for.
 func (e *unreadableError) Unwrap() error { return ErrRefused }
 
-func described(u store.Unreadable) string { return fmt.Sprintf("%s %.80q (%v)", u.Kind, u.ID, u.Err) }
+func described(u driver.Unreadable) string { return fmt.Sprintf("%s %.80q (%v)", u.Kind, u.ID, u.Err) }
 
-func withoutMark(docs []store.Doc) []store.Doc {
+func withoutMark(docs []driver.Doc) []driver.Doc {
 	for i, d := range docs {
-		if d.Kind == store.KindValue && d.ID == record.MoveID {
+		if d.Kind == driver.KindValue && d.ID == record.MoveID {
 			return append(docs[:i:i], docs[i+1:]...)
 		}
 	}
@@ -242,7 +243,7 @@ func withoutMark(docs []store.Doc) []store.Doc {
 }
 
 // listed lists, again while the store is away, for as long as patience goes.
-func listed(ctx context.Context, from Side, kind store.Kind, q store.Query) (found store.Reply, err error) {
+func listed(ctx context.Context, from Side, kind driver.Kind, q driver.Query) (found driver.Reply, err error) {
 	err = patiently(ctx, func(ctx context.Context) error {
 		found, err = from.List(ctx, kind, q)
 		return err
@@ -251,23 +252,23 @@ func listed(ctx context.Context, from Side, kind store.Kind, q store.Query) (fou
 }
 
 // applyOne sends one change until its outcome is known, for as long as patience goes.
-func applyOne(ctx context.Context, to Side, c store.Change) (store.Outcome, error) {
-	outs, err := applied(ctx, to, []store.Change{c})
+func applyOne(ctx context.Context, to Side, c driver.Change) (driver.Outcome, error) {
+	outs, err := applied(ctx, to, []driver.Change{c})
 	if err != nil {
-		return store.Outcome{}, err
+		return driver.Outcome{}, err
 	}
 	return outs[0], nil
 }
 
 // applied sends changes until all their outcomes are known, for as long as patience goes.
-func applied(ctx context.Context, to Side, changes []store.Change) ([]store.Outcome, error) {
-	outs := make([]store.Outcome, len(changes))
+func applied(ctx context.Context, to Side, changes []driver.Change) ([]driver.Outcome, error) {
+	outs := make([]driver.Outcome, len(changes))
 	open := make([]int, len(changes))
 	for i := range open {
 		open[i] = i
 	}
 	err := patiently(ctx, func(ctx context.Context) error {
-		send := make([]store.Change, len(open))
+		send := make([]driver.Change, len(open))
 		for i, at := range open {
 			send[i] = changes[at]
 		}
@@ -277,7 +278,7 @@ func applied(ctx context.Context, to Side, changes []store.Change) ([]store.Outc
 		}
 		var left []int
 		for i, at := range open {
-			if outs[at] = answers[i]; answers[i].Status == store.Unknown {
+			if outs[at] = answers[i]; answers[i].Status == driver.Unknown {
 				left, err = append(left, at), answers[i].Err
 			}
 		}

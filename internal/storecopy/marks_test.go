@@ -10,6 +10,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/storecopy"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -19,7 +20,7 @@ type hooked struct {
 	before func()
 }
 
-func (h hooked) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (h hooked) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	if changes[0].Doc.ID == record.MoveID {
 		h.before()
 	}
@@ -66,11 +67,11 @@ func TestReplicaBeginsOnTheTarget(t *testing.T) {
 		claim(t, from, "g/a")
 		early := record.Session{
 			ID: "early", Rev: 2, Heartbeat: 1, State: record.Live, Lease: lease, Instance: "web-1",
-			WriterID: store.WriterID{Session: "early", Seq: 1},
+			WriterID: driver.WriterID{Session: "early", Seq: 1},
 		}
 		b := side("b", hooked{to, func() { put(t, to, early.Doc()) }})
 		unfinished(t, side("a", from), b, "instance web-1 (session early) has begun on b")
-		if found, err := to.List(t.Context(), store.KindLock, store.Query{}); err != nil || len(found.Docs) > 0 {
+		if found, err := to.List(t.Context(), driver.KindLock, driver.Query{}); err != nil || len(found.Docs) > 0 {
 			t.Errorf("copied: %+v, %v", found.Docs, err)
 		}
 		if err := storecopy.Undo(t.Context(), options(side("a", from), side("b", to))); err != nil {
@@ -92,14 +93,14 @@ func TestForgottenMark(t *testing.T) {
 			if err != nil || m.State != record.MoveLeaving {
 				t.Fatal(m, err)
 			}
-			outs, err := from.Apply(t.Context(), store.Change{
-				Op: store.Delete, IfRev: m.Rev,
-				Doc: store.Doc{
-					Kind: store.KindValue, ID: record.MoveID,
-					WriterID: store.WriterID{Session: "hand", Seq: 1},
+			outs, err := from.Apply(t.Context(), driver.Change{
+				Op: driver.Delete, IfRev: m.Rev,
+				Doc: driver.Doc{
+					Kind: driver.KindValue, ID: record.MoveID,
+					WriterID: driver.WriterID{Session: "hand", Seq: 1},
 				},
 			})
-			if err != nil || outs[0].Status != store.Applied {
+			if err != nil || outs[0].Status != driver.Applied {
 				t.Fatal(outs, err)
 			}
 		}

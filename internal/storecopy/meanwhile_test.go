@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/internal/storecopy"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -90,7 +91,7 @@ func TestTwoCopiesAtOnce(t *testing.T) {
 			move(t, side("a", from), side(m.Other, sides[won]))
 			risen(t, before, claim(t, sides[won], all...))
 			if targets == 2 {
-				found, err := sides[1-won].List(t.Context(), store.KindLock, store.Query{})
+				found, err := sides[1-won].List(t.Context(), driver.KindLock, driver.Query{})
 				if err != nil || len(found.Docs) > 0 {
 					t.Errorf("copied to both: %+v, %v", found.Docs, err)
 				}
@@ -133,10 +134,10 @@ func TestReplicaComesBack(t *testing.T) {
 // lowering is a store that keeps a smaller revision of counters than it was given.
 type lowering struct{ store.Store }
 
-func (l lowering) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
-	low := make([]store.Change, len(changes))
+func (l lowering) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
+	low := make([]driver.Change, len(changes))
 	for i, c := range changes {
-		if c.Doc.Kind == store.KindGroup {
+		if c.Doc.Kind == driver.KindGroup {
 			c.Doc.Rev = c.IfRev + 1
 		}
 		low[i] = c
@@ -149,10 +150,10 @@ func TestLowCounterIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, group := range []string{"kept", "lost"} {
 			from, to := memory.New(), memory.New()
-			id := store.WriterID{Session: "hand", Seq: 1}
-			put(t, from, store.Doc{Kind: store.KindLock, ID: group + "/a", Group: group, Rev: 1000, WriterID: id})
+			id := driver.WriterID{Session: "hand", Seq: 1}
+			put(t, from, driver.Doc{Kind: driver.KindLock, ID: group + "/a", Group: group, Rev: 1000, WriterID: id})
 			if group == "kept" {
-				put(t, from, store.Doc{Kind: store.KindGroup, ID: group, Rev: 1, WriterID: id})
+				put(t, from, driver.Doc{Kind: driver.KindGroup, ID: group, Rev: 1, WriterID: id})
 			}
 			_, err := storecopy.Copy(
 				t.Context(), options(side("a", from), side("b", lowering{to})),

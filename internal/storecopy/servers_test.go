@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/internal/storecheck"
 	"github.com/shardctl/shardctl/internal/storecopy"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	_ "github.com/shardctl/shardctl/pkg/store/etcd"
 	_ "github.com/shardctl/shardctl/pkg/store/mongo"
 	_ "github.com/shardctl/shardctl/pkg/store/mysql"
@@ -46,9 +47,9 @@ func thereAndBack(t *testing.T, name, other string, many int) {
 	uri := testmongo.Shared(t)
 	first, there, back := open(t, uri, name), open(t, other, "moved"), open(t, uri, name+"-back")
 	for i := range many {
-		put(t, first, store.Doc{
-			Kind: store.KindValue, ID: fmt.Sprintf("g0/v%04d", i), Group: "g0", Rev: int64(i + 1), Count: 7,
-			WriterID: store.WriterID{Session: "w", Seq: int64(i + 1)}, Body: fmt.Appendf(nil, "%c\xff\x00 %d", 0, i),
+		put(t, first, driver.Doc{
+			Kind: driver.KindValue, ID: fmt.Sprintf("g0/v%04d", i), Group: "g0", Rev: int64(i + 1), Count: 7,
+			WriterID: driver.WriterID{Session: "w", Seq: int64(i + 1)}, Body: fmt.Appendf(nil, "%c\xff\x00 %d", 0, i),
 		})
 	}
 	all := keys(10)
@@ -71,16 +72,16 @@ func thereAndBack(t *testing.T, name, other string, many int) {
 // empty removes all documents but the mark of a move.
 func empty(t *testing.T, db store.Store) {
 	t.Helper()
-	for _, kind := range store.Kinds() {
-		found, err := db.List(t.Context(), kind, store.Query{NoBody: true})
+	for _, kind := range driver.Kinds() {
+		found, err := db.List(t.Context(), kind, driver.Query{NoBody: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var changes []store.Change
+		var changes []driver.Change
 		for i, d := range found.Docs {
 			if d.ID != record.MoveID {
-				d.WriterID = store.WriterID{Session: "operator-" + string(kind), Seq: int64(i + 1)}
-				changes = append(changes, store.Change{Op: store.Delete, IfRev: d.Rev, Doc: d})
+				d.WriterID = driver.WriterID{Session: "operator-" + string(kind), Seq: int64(i + 1)}
+				changes = append(changes, driver.Change{Op: driver.Delete, IfRev: d.Rev, Doc: d})
 			}
 		}
 		outs, err := db.Apply(t.Context(), changes...)
@@ -88,7 +89,7 @@ func empty(t *testing.T, db store.Store) {
 			t.Fatal(err)
 		}
 		for _, out := range outs {
-			if out.Status != store.Applied {
+			if out.Status != driver.Applied {
 				t.Fatal(out)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // look is how often sessions are looked at.
@@ -18,7 +18,7 @@ const look = 200 * time.Millisecond
 // alive lists the sessions of a side that no document says dead, by ID.
 func alive(ctx context.Context, at Side) (map[string]record.Session, error) {
 	all := map[string]record.Session{}
-	for docs, err := range pages(ctx, at, store.KindSession) {
+	for docs, err := range pages(ctx, at, driver.KindSession) {
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func (m *mover) watch(ctx context.Context) (map[string]record.Session, error) {
 // Where no one says any, it is the default.
 func (m *mover) longestLease(ctx context.Context) (time.Duration, error) {
 	longest := time.Duration(0)
-	for _, kind := range []store.Kind{store.KindSession, store.KindMember} {
+	for _, kind := range []driver.Kind{driver.KindSession, driver.KindMember} {
 		for docs, err := range pages(ctx, m.From, kind) {
 			if err != nil {
 				return 0, err
@@ -89,8 +89,8 @@ func (m *mover) longestLease(ctx context.Context) (time.Duration, error) {
 }
 
 // leaseOf is the lease that a session or a member names.
-func leaseOf(d store.Doc) time.Duration {
-	if d.Kind == store.KindMember {
+func leaseOf(d driver.Doc) time.Duration {
+	if d.Kind == driver.KindMember {
 		m, _ := record.MemberFrom(d) // one that cannot be read names none
 		return time.Duration(m.LeaseMS) * time.Millisecond
 	}
@@ -132,11 +132,11 @@ func (m *mover) bury(ctx context.Context, still map[string]record.Session) error
 		ifRev := s.Rev
 		s.Rev, s.State, s.WriterID = protocol.DeadRev(ifRev, m.from.now), record.Dead, m.ids.Next()
 		s.Cause, s.Died = "no heartbeat, before the cluster was moved to another store", max(m.from.now, 1)
-		out, err := applyOne(ctx, m.From, store.Change{IfRev: ifRev, Doc: s.Doc()})
+		out, err := applyOne(ctx, m.From, driver.Change{IfRev: ifRev, Doc: s.Doc()})
 		switch {
 		case err != nil:
 			return fmt.Errorf("mark session %s dead: %w", id, err)
-		case out.Status != store.Applied && (out.Doc == nil || out.Doc.State != string(record.Dead)):
+		case out.Status != driver.Applied && (out.Doc == nil || out.Doc.State != string(record.Dead)):
 			return running(s)
 		}
 		m.report.Buried = append(m.report.Buried, id)
@@ -152,7 +152,7 @@ func (m *mover) nobodyThere(ctx context.Context) error {
 	if err != nil || len(there) == 0 {
 		return err
 	}
-	for docs, err := range pages(ctx, m.From, store.KindSession) {
+	for docs, err := range pages(ctx, m.From, driver.KindSession) {
 		if err != nil {
 			return err
 		}

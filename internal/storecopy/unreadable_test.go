@@ -18,17 +18,18 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/storecopy"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // edited are stores in which a test can edit a document so that no one can read it, by the URI's scheme.
-func edited(t *testing.T) map[string]func(t *testing.T) (uri string, spoil func(kind store.Kind, id string) error) {
+func edited(t *testing.T) map[string]func(t *testing.T) (uri string, spoil func(kind driver.Kind, id string) error) {
 	t.Helper()
-	return map[string]func(t *testing.T) (string, func(store.Kind, string) error){
-		"sqlite": func(t *testing.T) (string, func(store.Kind, string) error) {
+	return map[string]func(t *testing.T) (string, func(driver.Kind, string) error){
+		"sqlite": func(t *testing.T) (string, func(driver.Kind, string) error) {
 			t.Helper()
 			path := filepath.Join(t.TempDir(), "from.db")
-			return "sqlite:" + path, func(kind store.Kind, id string) error {
+			return "sqlite:" + path, func(kind driver.Kind, id string) error {
 				db, err := sql.Open("sqlite", path)
 				if err != nil {
 					return err
@@ -38,7 +39,7 @@ func edited(t *testing.T) map[string]func(t *testing.T) (uri string, spoil func(
 				return errors.Join(err, db.Close())
 			}
 		},
-		"redis": func(t *testing.T) (string, func(store.Kind, string) error) {
+		"redis": func(t *testing.T) (string, func(driver.Kind, string) error) {
 			t.Helper()
 			uri := testservers.Shared(t, testservers.KindRedis).Database()
 			o, err := redis.ParseURL(uri)
@@ -47,7 +48,7 @@ func edited(t *testing.T) map[string]func(t *testing.T) (uri string, spoil func(
 			}
 			c := redis.NewClient(o)
 			t.Cleanup(func() { _ = c.Close() })
-			return uri, func(kind store.Kind, id string) error {
+			return uri, func(kind driver.Kind, id string) error {
 				return c.HSet(t.Context(), "shardctl:{default}:"+kind.Info().Plural, id, "by hand").Err()
 			}
 		},
@@ -62,7 +63,7 @@ func TestUnreadableDocumentsAreRefused(t *testing.T) {
 			uri, spoil := prepare(t)
 			from, to := open(t, uri, ""), open(t, "sqlite:"+filepath.Join(t.TempDir(), "to.db"), "")
 			fill(t, from.Store, 1000)
-			want := map[store.Kind][]string{store.KindValue: {"g/v0007", "g/v0199", "g/v0999"}, store.KindLock: {"g/a"}}
+			want := map[driver.Kind][]string{driver.KindValue: {"g/v0007", "g/v0199", "g/v0999"}, driver.KindLock: {"g/a"}}
 			for kind, ids := range want {
 				for _, id := range ids {
 					if err := spoil(kind, id); err != nil {
@@ -93,9 +94,9 @@ func TestUnreadableDocumentsAreRefused(t *testing.T) {
 			}
 			for kind, ids := range want {
 				for i, id := range ids { // a creation takes their place
-					put(t, from.Store, store.Doc{
+					put(t, from.Store, driver.Doc{
 						Kind: kind, ID: id, Group: "g", Rev: int64(5000 + i),
-						WriterID: store.WriterID{Session: "repair", Seq: int64(i)},
+						WriterID: driver.WriterID{Session: "repair", Seq: int64(i)},
 					})
 				}
 			}
@@ -117,7 +118,7 @@ func TestUnreadableDocumentsLater(t *testing.T) {
 	if !errors.Is(err, errKilled) || !errors.Is(err, storecopy.ErrUnfinished) {
 		t.Fatalf("%v, want a copy that was cut off", err)
 	}
-	if err := spoil(store.KindValue, "g/v0003"); err != nil {
+	if err := spoil(driver.KindValue, "g/v0003"); err != nil {
 		t.Fatal(err)
 	}
 	steps, err := refused(t, from, to)
@@ -129,11 +130,11 @@ func TestUnreadableDocumentsLater(t *testing.T) {
 	fill(t, other.Store, 1)
 	uri, spoil = edited(t)["sqlite"](t)
 	third := open(t, uri, "")
-	put(t, third.Store, store.Doc{
-		Kind: store.KindLock, ID: "g/b", Rev: 1,
-		WriterID: store.WriterID{Session: "w", Seq: 1},
+	put(t, third.Store, driver.Doc{
+		Kind: driver.KindLock, ID: "g/b", Rev: 1,
+		WriterID: driver.WriterID{Session: "w", Seq: 1},
 	})
-	if err := spoil(store.KindLock, "g/b"); err != nil {
+	if err := spoil(driver.KindLock, "g/b"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := refused(t, other, third); !strings.Contains(err.Error(), `cannot be read, such as lock "g/b"`) {
@@ -155,20 +156,20 @@ func refused(t *testing.T, from, to storecopy.Side) (steps []string, err error) 
 // fill writes values, a lock, and the session of a cluster that has ended, whose lease a copy waits for.
 func fill(t *testing.T, db store.Store, values int) {
 	t.Helper()
-	id := func(seq int) store.WriterID { return store.WriterID{Session: "w", Seq: int64(seq)} }
+	id := func(seq int) driver.WriterID { return driver.WriterID{Session: "w", Seq: int64(seq)} }
 	ended := record.Session{ID: "s", Rev: 3, State: record.Dead, Lease: time.Second, WriterID: id(values + 1)}
-	changes := []store.Change{
+	changes := []driver.Change{
 		{Doc: ended.Doc()},
-		{Doc: store.Doc{Kind: store.KindLock, ID: "g/a", Group: "g", Rev: 7, WriterID: id(0)}},
+		{Doc: driver.Doc{Kind: driver.KindLock, ID: "g/a", Group: "g", Rev: 7, WriterID: id(0)}},
 	}
 	for i := range values {
-		changes = append(changes, store.Change{Doc: store.Doc{
-			Kind: store.KindValue, ID: fmt.Sprintf("g/v%04d", i), Group: "g", Rev: int64(i + 1),
+		changes = append(changes, driver.Change{Doc: driver.Doc{
+			Kind: driver.KindValue, ID: fmt.Sprintf("g/v%04d", i), Group: "g", Rev: int64(i + 1),
 			WriterID: id(i + 1), Body: []byte("checkpoint"),
 		}})
 	}
 	outs, err := db.Apply(t.Context(), changes...)
-	if err != nil || slices.ContainsFunc(outs, func(o store.Outcome) bool { return o.Status != store.Applied }) {
+	if err != nil || slices.ContainsFunc(outs, func(o driver.Outcome) bool { return o.Status != driver.Applied }) {
 		t.Fatal(outs, err)
 	}
 }
@@ -176,8 +177,8 @@ func fill(t *testing.T, db store.Store, values int) {
 // kept is how many documents a store holds.
 func kept(t *testing.T, db store.Store) (all int64) {
 	t.Helper()
-	for _, kind := range store.Kinds() {
-		found, err := db.List(context.WithoutCancel(t.Context()), kind, store.Query{CountOnly: true})
+	for _, kind := range driver.Kinds() {
+		found, err := db.List(context.WithoutCancel(t.Context()), kind, driver.Query{CountOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}

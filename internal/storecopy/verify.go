@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // verify compares all of the source with the target. What a replica that waits at the target has written there itself
 // is no document that a task depends on.
 func (m *mover) verify(ctx context.Context) error {
-	for _, kind := range store.Kinds() {
+	for _, kind := range driver.Kinds() {
 		there, err := m.there(ctx, kind)
 		if err != nil {
 			return err
@@ -43,19 +43,19 @@ func (m *mover) verify(ctx context.Context) error {
 }
 
 // compareOthers is about what the target has and the source has not. Counters that the source had lost were made.
-func (m *mover) compareOthers(kind store.Kind, there map[string]store.Doc) error {
+func (m *mover) compareOthers(kind driver.Kind, there map[string]driver.Doc) error {
 	switch kind {
-	case store.KindGroup:
+	case driver.KindGroup:
 		for counter, rev := range m.tokens {
 			if d := there[counter]; !m.counters[counter] && d.Rev < rev {
 				return m.differs(kind, counter, fmt.Sprintf("revision %d, below %d", d.Rev, rev))
 			}
 		}
-	case store.KindLock, store.KindValue, store.KindMutex, store.KindRequest:
+	case driver.KindLock, driver.KindValue, driver.KindMutex, driver.KindRequest:
 		for id := range there {
 			return m.differs(kind, id, "not at the source")
 		}
-	case store.KindSession, store.KindMember, store.KindOverride, store.KindEvent: // of a replica that waits there
+	case driver.KindSession, driver.KindMember, driver.KindOverride, driver.KindEvent: // of a replica that waits there
 	}
 	return nil
 }
@@ -71,9 +71,9 @@ func (m *mover) stillSealed(ctx context.Context) error {
 }
 
 // compare is about one document of both sides; the zero one is absent.
-func (m *mover) compare(from, to store.Doc) error {
+func (m *mover) compare(from, to driver.Doc) error {
 	want := m.prepared(from)
-	if from.Kind == store.KindGroup {
+	if from.Kind == driver.KindGroup {
 		if to.Rev < want.Rev {
 			return m.differs(from.Kind, from.ID, fmt.Sprintf("revision %d, below %d", to.Rev, want.Rev))
 		}
@@ -87,7 +87,7 @@ func (m *mover) compare(from, to store.Doc) error {
 	return nil
 }
 
-func (m *mover) differs(kind store.Kind, id, how string) error {
+func (m *mover) differs(kind driver.Kind, id, how string) error {
 	return fmt.Errorf(
 		"%s %.80q differs at %s: %s: somebody writes to one of the stores: stop it, and copy again", kind, id,
 		m.To.Name, how,
@@ -95,8 +95,8 @@ func (m *mover) differs(kind store.Kind, id, how string) error {
 }
 
 // there is all of a kind at the target, by ID.
-func (m *mover) there(ctx context.Context, kind store.Kind) (map[string]store.Doc, error) {
-	all := map[string]store.Doc{}
+func (m *mover) there(ctx context.Context, kind driver.Kind) (map[string]driver.Doc, error) {
+	all := map[string]driver.Doc{}
 	for docs, err := range pages(ctx, m.To, kind) {
 		if err != nil {
 			return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/storecopy"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -29,7 +29,7 @@ func TestOutageWhileWatching(t *testing.T) {
 			switch {
 			case away.Load() > 0:
 				return memory.Verdict{Fault: memory.LoseRequest}
-			case c.Op == memory.OpList && c.Kind == store.KindSession:
+			case c.Op == memory.OpList && c.Kind == driver.KindSession:
 				looks.Add(1)
 			}
 			return memory.Verdict{}
@@ -78,15 +78,15 @@ func TestDeletedSessionIsWaitedFor(t *testing.T) {
 			}
 			cut.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.Hang} })
 			time.AfterFunc(max(after, 0), func() {
-				found, err := from.List(t.Context(), store.KindSession, store.Query{})
+				found, err := from.List(t.Context(), driver.KindSession, driver.Query{})
 				if err != nil || len(found.Docs) != 1 {
 					t.Error(found.Docs, err)
 					return
 				}
 				d := found.Docs[0]
-				d.WriterID = store.WriterID{Session: "hand", Seq: 1}
-				outs, err := from.Apply(t.Context(), store.Change{Op: store.Delete, IfRev: d.Rev, Doc: d})
-				if err != nil || outs[0].Status != store.Applied {
+				d.WriterID = driver.WriterID{Session: "hand", Seq: 1}
+				outs, err := from.Apply(t.Context(), driver.Change{Op: driver.Delete, IfRev: d.Rev, Doc: d})
+				if err != nil || outs[0].Status != driver.Applied {
 					t.Error(outs, err)
 				}
 			})
@@ -112,8 +112,8 @@ func TestDeletedSessionIsWaitedFor(t *testing.T) {
 // members name.
 func TestLongestLeaseOfAll(t *testing.T) {
 	long := 50 * time.Second
-	id := store.WriterID{Session: "w", Seq: 1}
-	for name, says := range map[string]store.Doc{
+	id := driver.WriterID{Session: "w", Seq: 1}
+	for name, says := range map[string]driver.Doc{
 		"the dead": record.Session{
 			ID: "dead", Rev: 3, State: record.Dead, Lease: long, WriterID: id,
 		}.Doc(),
@@ -123,8 +123,8 @@ func TestLongestLeaseOfAll(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				from, to := memory.New(), memory.New()
 				put(t, from, says)
-				put(t, from, store.Doc{
-					Kind: store.KindSession, ID: "s", Rev: 2, State: string(record.Live), Body: []byte("{"),
+				put(t, from, driver.Doc{
+					Kind: driver.KindSession, ID: "s", Rev: 2, State: string(record.Live), Body: []byte("{"),
 					WriterID: id,
 				})
 				begin := time.Now()

@@ -15,7 +15,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/suites"
@@ -88,7 +88,7 @@ func (*node) until(t *testing.T, what string, ok func() bool) {
 
 func (n *node) lock(t *testing.T, key elect.Key) record.Lock {
 	t.Helper()
-	res, err := n.store.Read(t.Context(), store.KindLock, string(key))
+	res, err := n.store.Read(t.Context(), driver.KindLock, string(key))
 	if err != nil || len(res.Docs) != 1 {
 		t.Fatal(res, err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -150,7 +150,7 @@ func (l StoreLists) findDiscovery(groups []settings.Group) []Finding {
 		}
 		add := func(reason, message string) {
 			found = append(found, Finding{Problem: api.Problem{
-				Reason: reason, Severity: api.SeverityWarning, Group: g.Name, Message: Clip(message, store.MaxText),
+				Reason: reason, Severity: api.SeverityWarning, Group: g.Name, Message: Clip(message, driver.MaxText),
 			}})
 		}
 		s := f.published.Status

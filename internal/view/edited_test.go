@@ -21,6 +21,7 @@ import (
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/test/scribble"
 	"github.com/shardctl/shardctl/test/seeds"
@@ -38,11 +39,11 @@ groups:
 `
 
 // cluster is a store with at least one document of each kind.
-func clusterOfAllKinds(t *testing.T, s *settings.Settings) (store.Store, func() []store.Doc) {
+func clusterOfAllKinds(t *testing.T, s *settings.Settings) (store.Store, func() []driver.Doc) {
 	t.Helper()
 	now := time.UnixMilli(1_000_000)
 	db := memory.New(memory.WithClock(func() time.Time { return now }))
-	id := store.WriterID{Session: "S", Seq: 1}
+	id := driver.WriterID{Session: "S", Seq: 1}
 	request, err := idempotency.Record{ID: "q", State: idempotency.Started, Claim: "c", Attempt: 1}.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -70,8 +71,8 @@ func clusterOfAllKinds(t *testing.T, s *settings.Settings) (store.Store, func() 
 			Limit: 2, Holders: []protocol.MutexHolder{{Session: "S", Claim: "c", Token: 8, Slot: 1, Since: 3}},
 			Queue: []protocol.MutexTicket{{Session: "S", Claim: "d"}}, Hold: protocol.MutexHold{UntilMs: 7, ForMs: 6, Token: 9},
 		}, id, 7),
-		store.Doc{Kind: store.KindGroup, ID: "g", WriterID: id, Count: 7},
-		store.Doc{Kind: store.KindRequest, ID: "q", WriterID: id, Body: request, Expires: now.UnixMilli() + 1000},
+		driver.Doc{Kind: driver.KindGroup, ID: "g", WriterID: id, Count: 7},
+		driver.Doc{Kind: driver.KindRequest, ID: "q", WriterID: id, Body: request, Expires: now.UnixMilli() + 1000},
 	)
 	list := published.NewWriter[discovery.Entry, discovery.Status](db,
 		published.Place{Space: record.GroupDiscovery, Group: "g"}, 3)
@@ -91,10 +92,10 @@ func clusterOfAllKinds(t *testing.T, s *settings.Settings) (store.Store, func() 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return db, func() []store.Doc {
-		var all []store.Doc
-		for _, kind := range store.Kinds() {
-			found, err := db.List(t.Context(), kind, store.Query{})
+	return db, func() []driver.Doc {
+		var all []driver.Doc
+		for _, kind := range driver.Kinds() {
+			found, err := db.List(t.Context(), kind, driver.Query{})
 			if err != nil || len(found.Docs) == 0 {
 				t.Fatalf("%d documents of kind %s, %v", len(found.Docs), kind, err)
 			}
@@ -114,15 +115,15 @@ func TestReadersOfEditedDocuments(t *testing.T) {
 		for range 1 + r.IntN(3) {
 			d = scribble.Doc(r, d)
 		}
-		for _, read := range []func(store.Doc) error{
-			func(d store.Doc) error { _, err := record.SessionFrom(d); return err },
-			func(d store.Doc) error { _, err := record.MemberFrom(d); return err },
-			func(d store.Doc) error { _, err := record.LockFrom(d); return err },
-			func(d store.Doc) error { _, err := record.OverrideFrom(d); return err },
-			func(d store.Doc) error { _, err := record.EventFrom(d); return err },
-			func(d store.Doc) error { _, err := record.MutexFrom(d); return err },
-			func(d store.Doc) error { _, err := record.RunsFrom(d); return err },
-			func(d store.Doc) error { _, err := idempotency.DecodeRecord(d.Body); return err },
+		for _, read := range []func(driver.Doc) error{
+			func(d driver.Doc) error { _, err := record.SessionFrom(d); return err },
+			func(d driver.Doc) error { _, err := record.MemberFrom(d); return err },
+			func(d driver.Doc) error { _, err := record.LockFrom(d); return err },
+			func(d driver.Doc) error { _, err := record.OverrideFrom(d); return err },
+			func(d driver.Doc) error { _, err := record.EventFrom(d); return err },
+			func(d driver.Doc) error { _, err := record.MutexFrom(d); return err },
+			func(d driver.Doc) error { _, err := record.RunsFrom(d); return err },
+			func(d driver.Doc) error { _, err := idempotency.DecodeRecord(d.Body); return err },
 		} {
 			if err := read(d); err != nil && strings.Contains(err.Error(), "panic") {
 				t.Fatalf("%+v\n%s: %v", d, d.Body, err)
@@ -146,7 +147,7 @@ func TestAStoreThatIsEdited(t *testing.T) {
 			d = scribble.Doc(r, d)
 			d.Rev++
 			d.WriterID.Seq++
-			if _, err := db.Apply(t.Context(), store.Change{IfRev: was, Doc: d}); err != nil {
+			if _, err := db.Apply(t.Context(), driver.Change{IfRev: was, Doc: d}); err != nil {
 				continue // the store takes no such document
 			}
 			if strings.HasPrefix(d.ID, record.GroupDiscovery) && r.IntN(2) == 0 {
@@ -195,7 +196,7 @@ func read(t *testing.T, db store.Store, s *settings.Settings, found *discovery.R
 // matchHashes has the head of a list say what its chunks are now, so that what is in them counts.
 func matchHashes(t *testing.T, db store.Store, id string) {
 	t.Helper()
-	docs, err := db.Read(t.Context(), store.KindValue, id, id+"/1-0")
+	docs, err := db.Read(t.Context(), driver.KindValue, id, id+"/1-0")
 	if err != nil || len(docs.Docs) != 2 {
 		return
 	}
@@ -214,7 +215,7 @@ func matchHashes(t *testing.T, db store.Store, id string) {
 	head.Body, _ = json.Marshal(body)
 	head.Rev++
 	head.WriterID.Seq++
-	if _, err := db.Apply(t.Context(), store.Change{IfRev: was, Doc: head}); err != nil {
+	if _, err := db.Apply(t.Context(), driver.Change{IfRev: was, Doc: head}); err != nil {
 		t.Log(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -24,7 +25,7 @@ func Events(ctx context.Context, db store.Store, q snapshot.EventQuery) ([]api.E
 	events := []api.Event{}
 	for {
 		left := q.Limit - len(events)
-		res, err := db.List(ctx, store.KindEvent, store.Query{
+		res, err := db.List(ctx, driver.KindEvent, driver.Query{
 			Group: q.Group, From: q.From, To: q.To, Limit: left, Reverse: !q.OldestFirst,
 		})
 		if err != nil {

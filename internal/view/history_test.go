@@ -7,7 +7,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/test/viewtest"
 )
@@ -17,7 +17,7 @@ func TestMalformedEventsTakeNoPlace(t *testing.T) {
 	db := memory.New()
 	for i := range 9 {
 		e := record.Event{ID: fmt.Sprintf("%013d-s-%d", i, i), Type: "Moved", Time: int64(i)}
-		d := e.Doc(store.WriterID{Session: "s", Seq: 1})
+		d := e.Doc(driver.WriterID{Session: "s", Seq: 1})
 		if i%3 != 0 {
 			d.Body = []byte("no event")
 		}
@@ -71,8 +71,8 @@ func TestThePastIsReadFromTheStore(t *testing.T) {
 	runs := record.Runs{Key: "g/t1", Rev: 1, List: []record.Run{{Tick: 1, Start: 2, End: 3, Result: record.RunFailed}}}
 	event := record.Event{ID: record.EventID(5, "s", 1), Time: 5, Type: record.EventMoved, Key: "g/t1"}
 	if outs, err := db.Apply(t.Context(),
-		store.Change{Doc: runs.Doc(store.WriterID{Session: "s", Seq: 1})},
-		store.Change{Doc: event.Doc(store.WriterID{Session: "s", Seq: 2})},
+		driver.Change{Doc: runs.Doc(driver.WriterID{Session: "s", Seq: 1})},
+		driver.Change{Doc: event.Doc(driver.WriterID{Session: "s", Seq: 2})},
 	); err != nil || outs[0].Err != nil || outs[1].Err != nil {
 		t.Fatal(outs, err)
 	}

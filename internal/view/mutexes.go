@@ -9,6 +9,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // mutexPage is how many mutexes are read at once. Their bodies have up to 64 KiB each.
@@ -19,8 +20,8 @@ const mutexPage = 1000
 func Mutexes(ctx context.Context, db store.Store, view *cluster.View) ([]api.Lock, error) {
 	known := holdersOf(view)
 	list := []api.Lock{}
-	for q := (store.Query{Limit: mutexPage}); ; {
-		res, err := db.List(ctx, store.KindMutex, q)
+	for q := (driver.Query{Limit: mutexPage}); ; {
+		res, err := db.List(ctx, driver.KindMutex, q)
 		if err != nil {
 			return nil, fmt.Errorf("list mutexes: %w", err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	_ "github.com/shardctl/shardctl/pkg/store/mongo"
 	"github.com/shardctl/shardctl/test/suites"
@@ -182,7 +183,7 @@ func TestManyMutexes(t *testing.T) {
 			Rev: 5, Limit: 1, Exclusive: 5, Holders: []protocol.MutexHolder{{Session: "s", Claim: "c", Token: 5}},
 		}
 		viewtest.Put(t, db, record.MutexDoc(record.MutexID(fmt.Sprint("m", i)), d,
-			store.WriterID{Session: "s", Seq: int64(i + 1)}, 1))
+			driver.WriterID{Session: "s", Seq: int64(i + 1)}, 1))
 	}
 	list, err := Mutexes(t.Context(), db, &cluster.View{})
 	seen := map[string]bool{}

@@ -18,6 +18,7 @@ import (
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Offline shows what a store has, without a replica.
@@ -91,7 +92,7 @@ func ReadCluster(ctx context.Context, s *settings.Settings, db store.Store, dead
 		return nil, err
 	}
 	for _, g := range s.Groups {
-		res, err := db.List(ctx, store.KindLock, store.Query{Group: g.Name})
+		res, err := db.List(ctx, driver.KindLock, driver.Query{Group: g.Name})
 		if err != nil {
 			return nil, fmt.Errorf("list the locks of group %s: %w", g.Name, err)
 		}
@@ -100,7 +101,7 @@ func ReadCluster(ctx context.Context, s *settings.Settings, db store.Store, dead
 	return view, readOverrides(ctx, db, view)
 }
 
-func addLocks(view *cluster.View, docs []store.Doc) {
+func addLocks(view *cluster.View, docs []driver.Doc) {
 	for _, d := range docs {
 		if lock, err := record.LockFrom(d); err == nil {
 			view.Locks[lock.Key] = &lock
@@ -110,7 +111,7 @@ func addLocks(view *cluster.View, docs []store.Doc) {
 
 // readOverrides adds the overrides to a view.
 func readOverrides(ctx context.Context, db store.Store, view *cluster.View) error {
-	found, err := db.List(ctx, store.KindOverride, store.Query{})
+	found, err := db.List(ctx, driver.KindOverride, driver.Query{})
 	if err != nil {
 		return fmt.Errorf("list what operators asked for: %w", err)
 	}
@@ -125,15 +126,15 @@ func readOverrides(ctx context.Context, db store.Store, view *cluster.View) erro
 
 // readSessions adds the sessions to a view, with their members.
 func readSessions(ctx context.Context, db store.Store, view *cluster.View, dead bool) error {
-	q := store.Query{States: []string{string(record.Live), string(record.Draining)}}
+	q := driver.Query{States: []string{string(record.Live), string(record.Draining)}}
 	if dead {
 		q.States = append(q.States, string(record.Dead))
 	}
-	sessions, err := db.List(ctx, store.KindSession, q)
+	sessions, err := db.List(ctx, driver.KindSession, q)
 	if err != nil {
 		return fmt.Errorf("list the sessions: %w", err)
 	}
-	members, err := db.List(ctx, store.KindMember, store.Query{})
+	members, err := db.List(ctx, driver.KindMember, driver.Query{})
 	if err != nil {
 		return fmt.Errorf("list the members: %w", err)
 	}
@@ -181,8 +182,8 @@ func ReadAgain(
 		return &now, nil
 	}
 	now.Locks = maps.Clone(seen.Locks)
-	for names := range slices.Chunk(keys, store.MaxBatch) {
-		found, err := db.Read(ctx, store.KindLock, names...)
+	for names := range slices.Chunk(keys, driver.MaxBatch) {
+		found, err := db.Read(ctx, driver.KindLock, names...)
 		if err != nil {
 			return nil, fmt.Errorf("read the locks: %w", err)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/test/viewtest"
 )
@@ -16,7 +16,7 @@ import (
 func TestOfflineSaysWhatIsWrong(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
 	db, s := memory.New(memory.WithClock(func() time.Time { return now })), viewtest.Settings(t)
-	id := store.WriterID{Session: "S", Seq: 1}
+	id := driver.WriterID{Session: "S", Seq: 1}
 	for instance, ago := range map[string]time.Duration{
 		"a": 2 * time.Second, "b": 40 * time.Second, "new": -time.Second,
 	} {
@@ -56,7 +56,7 @@ func TestOfflineSaysWhatIsWrong(t *testing.T) {
 func TestOfflineWithoutReplicas(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
 	db, s := memory.New(memory.WithClock(func() time.Time { return now })), viewtest.Settings(t)
-	id := store.WriterID{Session: "S", Seq: 1}
+	id := driver.WriterID{Session: "S", Seq: 1}
 	for _, instance := range []string{"a", "b"} {
 		member := elect.Member{Session: instance, Instance: instance}
 		member.ListHashes = map[string]string{"g": s.Groups[0].Hash, "free": s.Groups[1].Hash}

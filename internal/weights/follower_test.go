@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -151,12 +152,12 @@ func TestWeightsDeletedOutOfBand(t *testing.T) {
 			if level != 1 || p.Revision != 1 {
 				t.Fatalf("level %d, %+v", level, p)
 			}
-			found, err := db.Read(t.Context(), store.KindValue, id)
+			found, err := db.Read(t.Context(), driver.KindValue, id)
 			if err != nil || len(found.Docs) != 1 {
 				t.Fatal(found, err)
 			}
 			gone := found.Docs[0]
-			remove := store.Change{Op: store.Delete, IfRev: gone.Rev, Doc: store.Doc{Kind: gone.Kind, ID: gone.ID}}
+			remove := driver.Change{Op: driver.Delete, IfRev: gone.Rev, Doc: driver.Doc{Kind: gone.Kind, ID: gone.ID}}
 			if _, err := db.Apply(t.Context(), remove); err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -27,11 +27,11 @@ func TestDeletedLockIsMadeAgainOnceTheLeaseIsValid(t *testing.T) {
 		)
 		var phase atomic.Int32
 		a.store.Fault(func(c memory.Call) memory.Verdict {
-			lock := c.Op == memory.OpRead && c.Kind == store.KindLock
+			lock := c.Op == memory.OpRead && c.Kind == driver.KindLock
 			if lock {
 				phase.CompareAndSwap(well, deaf)
 			}
-			heartbeat := c.Op == memory.OpApply && c.Changes[0].Doc.Kind == store.KindSession
+			heartbeat := c.Op == memory.OpApply && c.Changes[0].Doc.Kind == driver.KindSession
 			switch p := phase.Load(); {
 			case p == cut, p == deaf && (lock || heartbeat), p == reads && heartbeat:
 				return memory.Verdict{Fault: memory.LoseRequest}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -21,7 +21,7 @@ func TestLockGivenToAnotherByHand(t *testing.T) {
 		a.claim(t, "g/k", rec.hold("a"))
 		eventually(t, time.Second, "a runs it", func() bool { return rec.owner("g/k") == "a" })
 		time.Sleep(lease)
-		edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = b.View().Session })
+		edit(t, db, driver.KindLock, "g/k", func(d *driver.Doc) { d.Session = b.View().Session })
 		eventually(t, 3*lease, "b runs it", func() bool {
 			if _, err := b.Lock(t.Context(), "g/k", rec.hold("b")); err != nil {
 				t.Fatal(err)
@@ -41,8 +41,8 @@ func TestRunThatOutlivesASingleKeyIsReported(t *testing.T) {
 		end := make(chan struct{})
 		mustLock(t, a, "g/k", func(context.Context, *elect.Lease) error { <-end; return nil })
 		mustLock(t, a, "g/other", func(ctx context.Context, _ *elect.Lease) error { <-ctx.Done(); return nil })
-		edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = "" })
-		edit(t, db, store.KindLock, "g/other", func(d *store.Doc) { d.Session = "" })
+		edit(t, db, driver.KindLock, "g/k", func(d *driver.Doc) { d.Session = "" })
+		edit(t, db, driver.KindLock, "g/other", func(d *driver.Doc) { d.Session = "" })
 		eventually(t, lease, "reported", func() bool { return a.stuck.Load() > 0 })
 		time.Sleep(lease)
 		if n := a.stuck.Load(); n != 1 {
@@ -62,19 +62,19 @@ func TestSessionDeadByHandIsRemoved(t *testing.T) {
 		for id, body := range map[string]string{
 			"no-time": `{}`, "future": `{"died":253402300799998}`, "malformed": `[]`,
 		} {
-			d := store.Doc{
-				Kind: store.KindSession, ID: id, Rev: 1, State: string(record.Dead),
-				WriterID: store.WriterID{Session: "hand", Seq: 1},
+			d := driver.Doc{
+				Kind: driver.KindSession, ID: id, Rev: 1, State: string(record.Dead),
+				WriterID: driver.WriterID{Session: "hand", Seq: 1},
 			}
 			if d.Body = []byte(body); body == `[]` {
 				d.Body = []byte(`{"died":"long ago"}`)
 			}
-			if _, err := db.Apply(t.Context(), store.Change{Doc: d}); err != nil {
+			if _, err := db.Apply(t.Context(), driver.Change{Doc: d}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		dead := func() int {
-			res, err := db.List(t.Context(), store.KindSession, store.Query{States: []string{string(record.Dead)}})
+			res, err := db.List(t.Context(), driver.KindSession, driver.Query{States: []string{string(record.Dead)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestEventsOutliveAnOutage(t *testing.T) {
 		time.Sleep(time.Second)
 		var deaf atomic.Bool
 		a.store.Fault(func(c memory.Call) memory.Verdict {
-			if c.Op == memory.OpApply && c.Changes[0].Doc.Kind == store.KindEvent {
+			if c.Op == memory.OpApply && c.Changes[0].Doc.Kind == driver.KindEvent {
 				if deaf.Load() {
 					return memory.Verdict{Fault: memory.LoseAnswer}
 				}
@@ -115,7 +115,7 @@ func TestEventsOutliveAnOutage(t *testing.T) {
 		time.Sleep(lease)
 		a.heal()
 		count := func() int {
-			res, err := db.List(t.Context(), store.KindEvent, store.Query{})
+			res, err := db.List(t.Context(), driver.KindEvent, driver.Query{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +149,7 @@ func TestStoppingRunIsLookedAtToo(t *testing.T) {
 			_ = a.Unlock(t.Context(), "g/k")
 		}()
 		time.Sleep(lease)
-		edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = "" })
+		edit(t, db, driver.KindLock, "g/k", func(d *driver.Doc) { d.Session = "" })
 		eventually(t, lease, "reported", func() bool { return a.stuck.Load() > 0 })
 		close(end)
 		<-released

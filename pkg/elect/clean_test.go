@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -20,11 +20,11 @@ func TestUnusedMutexesAreRemoved(t *testing.T) {
 		now := time.Now().UnixMilli()
 		ahead := now + time.Hour.Milliseconds() // a token that the clock has not reached
 		mutex := func(id string, rev, expires int64) {
-			d := store.Doc{
-				Kind: store.KindMutex, ID: id, Rev: rev, WriterID: store.WriterID{Session: "s", Seq: rev},
+			d := driver.Doc{
+				Kind: driver.KindMutex, ID: id, Rev: rev, WriterID: driver.WriterID{Session: "s", Seq: rev},
 				Expires: expires,
 			}
-			if outs, err := db.Apply(t.Context(), store.Change{Doc: d}); err != nil || outs[0].Status != store.Applied {
+			if outs, err := db.Apply(t.Context(), driver.Change{Doc: d}); err != nil || outs[0].Status != driver.Applied {
 				t.Fatal(outs, err)
 			}
 		}
@@ -36,11 +36,11 @@ func TestUnusedMutexesAreRemoved(t *testing.T) {
 		if err := n.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		left, err := db.List(t.Context(), store.KindMutex, store.Query{})
+		left, err := db.List(t.Context(), driver.KindMutex, driver.Query{})
 		if err != nil || len(left.Docs) != 2 || left.Docs[0].ID != "locks/used" || left.Docs[1].ID != "locks/young" {
 			t.Errorf("left: %+v, %v", left.Docs, err)
 		}
-		counter, err := db.Read(t.Context(), store.KindGroup, record.GroupMutexes)
+		counter, err := db.Read(t.Context(), driver.KindGroup, record.GroupMutexes)
 		if err != nil || len(counter.Docs) != 1 || counter.Docs[0].Rev < ahead {
 			t.Errorf("counter %+v, %v; want at least %d", counter.Docs, err, ahead)
 		}
@@ -57,12 +57,12 @@ func TestStartedRequestsStayWithTheirSession(t *testing.T) {
 			"lives": a.View().Session, "dead": b.View().Session,
 			"gone": "gone",
 		} {
-			d := store.Doc{
-				Kind: store.KindRequest, ID: id, Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1},
+			d := driver.Doc{
+				Kind: driver.KindRequest, ID: id, Rev: 1, WriterID: driver.WriterID{Session: "s", Seq: 1},
 				Session: session,
 				State:   record.RequestStarted, Expires: 1,
 			}
-			if outs, err := db.Apply(t.Context(), store.Change{Doc: d}); err != nil || outs[0].Status != store.Applied {
+			if outs, err := db.Apply(t.Context(), driver.Change{Doc: d}); err != nil || outs[0].Status != driver.Applied {
 				t.Fatal(outs, err)
 			}
 		}
@@ -70,7 +70,7 @@ func TestStartedRequestsStayWithTheirSession(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(6 * time.Minute)
-		left, err := db.List(t.Context(), store.KindRequest, store.Query{})
+		left, err := db.List(t.Context(), driver.KindRequest, driver.Query{})
 		if err != nil || len(left.Docs) != 1 || left.Docs[0].ID != "lives" {
 			t.Errorf("left: %+v, %v", left.Docs, err)
 		}
@@ -86,14 +86,14 @@ func TestExpiredRequestsAreRemoved(t *testing.T) {
 		db := memory.New()
 		now := time.Now().UnixMilli()
 		for i := range 1_201 {
-			d := store.Doc{
-				Kind: store.KindRequest, ID: fmt.Sprintf("%04d", i), Rev: now,
-				WriterID: store.WriterID{Session: "s", Seq: int64(i + 1)}, Expires: now + 1,
+			d := driver.Doc{
+				Kind: driver.KindRequest, ID: fmt.Sprintf("%04d", i), Rev: now,
+				WriterID: driver.WriterID{Session: "s", Seq: int64(i + 1)}, Expires: now + 1,
 			}
 			if i == 1_200 {
 				d.Expires = now + time.Hour.Milliseconds()
 			}
-			if outs, err := db.Apply(t.Context(), store.Change{Doc: d}); err != nil || outs[0].Status != store.Applied {
+			if outs, err := db.Apply(t.Context(), driver.Change{Doc: d}); err != nil || outs[0].Status != driver.Applied {
 				t.Fatal(outs, err)
 			}
 		}
@@ -102,7 +102,7 @@ func TestExpiredRequestsAreRemoved(t *testing.T) {
 		if err := n.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		left, err := db.List(t.Context(), store.KindRequest, store.Query{})
+		left, err := db.List(t.Context(), driver.KindRequest, driver.Query{})
 		if err != nil || len(left.Docs) != 1 || left.Docs[0].ID != "1200" {
 			t.Errorf("left: %d, %v, want the one whose time is not over", len(left.Docs), err)
 		}
@@ -117,14 +117,14 @@ func TestEventsAndDeathsOfAClockThatWasFarAhead(t *testing.T) {
 		ahead := time.Now().Add(365 * 24 * time.Hour).UnixMilli()
 		for i := range int64(3) {
 			e := record.Event{ID: record.EventID(ahead+i, "s", i), Time: ahead + i, Type: "T", Message: fmt.Sprint(i)}
-			write := store.Change{Doc: e.Doc(store.WriterID{Session: "s", Seq: i + 1})}
+			write := driver.Change{Doc: e.Doc(driver.WriterID{Session: "s", Seq: i + 1})}
 			if _, err := db.Apply(t.Context(), write); err != nil {
 				t.Fatal(err)
 			}
 		}
 		dead := record.Session{ID: "d", Rev: 1, State: record.Dead, Died: ahead}
-		dead.WriterID = store.WriterID{Session: "s", Seq: 9}
-		if _, err := db.Apply(t.Context(), store.Change{Doc: dead.Doc()}); err != nil {
+		dead.WriterID = driver.WriterID{Session: "s", Seq: 9}
+		if _, err := db.Apply(t.Context(), driver.Change{Doc: dead.Doc()}); err != nil {
 			t.Fatal(err)
 		}
 		a, b := startAlone(t, db, "a"), startAlone(t, db, "b")
@@ -134,7 +134,7 @@ func TestEventsAndDeathsOfAClockThatWasFarAhead(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		found, err := db.List(t.Context(), store.KindEvent, store.Query{})
+		found, err := db.List(t.Context(), driver.KindEvent, driver.Query{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func TestEventsAndDeathsOfAClockThatWasFarAhead(t *testing.T) {
 		if !slices.Equal(said, []string{"0", "1", "2"}) {
 			t.Errorf("the events are %q", said)
 		}
-		left, err := db.Read(t.Context(), store.KindSession, "d")
+		left, err := db.Read(t.Context(), driver.KindSession, "d")
 		if err != nil || len(left.Docs) != 0 {
 			t.Errorf("the dead session stays: %+v, %v", left.Docs, err)
 		}

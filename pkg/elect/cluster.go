@@ -8,7 +8,7 @@ import (
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Cluster is what a balancer and a status need of an elector, beside the locks. All methods may be called
@@ -149,7 +149,7 @@ func (c clusterOf) Note(event record.Event) {
 // checkRelease says why a release could never be written. One such in a batch would hold up all the others in it.
 func checkRelease(h cluster.HandOver) error {
 	for name, text := range map[string]string{"next": h.Next, "reason": string(h.Reason), "message": h.Message} {
-		if err := store.ValidateTexts(store.Doc{ID: text}); err != nil {
+		if err := driver.ValidateTexts(driver.Doc{ID: text}); err != nil {
 			return fmt.Errorf("release %.80q: %s: %w", h.Key, name, err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -26,7 +26,7 @@ func TestDrainIsAnnouncedBeforeKeysAreReleased(t *testing.T) {
 				n := startNode(t, db, "a")
 				eventually(t, time.Second, "open", func() bool { return n.View().Open })
 				n.store.Fault(func(c memory.Call) memory.Verdict {
-					if c.Op == memory.OpApply && c.Changes[0].Doc.Kind == store.KindSession {
+					if c.Op == memory.OpApply && c.Changes[0].Doc.Kind == driver.KindSession {
 						return test.verdict
 					}
 					return memory.Verdict{}

@@ -69,7 +69,7 @@ func (e *Elector) Start(ctx context.Context) error { return e.loop.Start(ctx) }
 // Wait waits until the elector has ended. It returns nil after Close or the end of the context that it was started
 // with. The context of the work under way is cancelled with cause ErrReleased then. When the store does not answer for
 // the length of the lease, and nothing runs any more, it returns an error that wraps [store.ErrUnavailable] and what
-// the store has said last. What the store refuses for good ([store.Lasting]) is not waited for. Others free the keys.
+// the store has said last. What the store refuses for good ([driver.Lasting]) is not waited for. Others free the keys.
 // ErrNotRunning before Start.
 //
 // Releasing in order has no time limit here: a run that ignores its context is waited for. A caller that needs a

@@ -18,7 +18,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -367,7 +367,7 @@ func TestLostAnswersAreRecognised(t *testing.T) {
 		}
 		a.store.Fault(nil)
 		a.stop()
-		keys, err := db.List(t.Context(), store.KindLock, store.Query{Sessions: []string{""}, CountOnly: true})
+		keys, err := db.List(t.Context(), driver.KindLock, driver.Query{Sessions: []string{""}, CountOnly: true})
 		if err != nil || keys.Total != 20 {
 			t.Errorf("%d of 20 locks are free after Close: %v", keys.Total, err)
 		}
@@ -426,7 +426,7 @@ func TestAdvanceReportAndValues(t *testing.T) {
 			t.Errorf("token %d after %d", second, first)
 		}
 		eventually(t, time.Second, "reported", func() bool {
-			res, err := db.Read(t.Context(), store.KindLock, "g/k")
+			res, err := db.Read(t.Context(), driver.KindLock, "g/k")
 			if err != nil || len(res.Docs) != 1 {
 				return false
 			}
@@ -464,12 +464,12 @@ func TestLockDeletedByHandStopsItsRun(t *testing.T) {
 		mustLock(t, a, "g/k", rec.hold("a"))
 		synctest.Wait()
 		before := rec.token("g/k")
-		res, err := db.Read(t.Context(), store.KindLock, "g/k")
+		res, err := db.Read(t.Context(), driver.KindLock, "g/k")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := db.Apply(
-			t.Context(), store.Change{Op: store.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]},
+			t.Context(), driver.Change{Op: driver.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]},
 		); err != nil {
 			t.Fatal(err)
 		}
@@ -517,7 +517,7 @@ func TestReleaseKeepsWhatAdvanceWrote(t *testing.T) {
 		})
 		eventually(t, time.Second, "released", func() bool { return len(a.HoldingKeys()) == 0 })
 		a.stop()
-		res, err := db.Read(t.Context(), store.KindLock, "g/k")
+		res, err := db.Read(t.Context(), driver.KindLock, "g/k")
 		if err != nil || len(res.Docs) != 1 {
 			t.Fatal(res, err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -68,23 +69,23 @@ type countedStore struct {
 
 func (s *countedStore) cost() cost { return cost{s.reads.Load(), s.docs.Load(), s.changes.Load()} }
 
-func (s *countedStore) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (s *countedStore) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	reply, err := s.Store.Read(ctx, kind, ids...)
 	return s.read(reply), err
 }
 
-func (s *countedStore) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (s *countedStore) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	reply, err := s.Store.List(ctx, kind, q)
 	return s.read(reply), err
 }
 
-func (s *countedStore) read(reply store.Reply) store.Reply {
+func (s *countedStore) read(reply driver.Reply) driver.Reply {
 	s.reads.Add(1)
 	s.docs.Add(int64(len(reply.Docs)))
 	return reply
 }
 
-func (s *countedStore) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (s *countedStore) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	s.changes.Add(int64(len(changes)))
 	return s.Store.Apply(ctx, changes...)
 }

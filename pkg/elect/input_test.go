@@ -12,7 +12,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -60,7 +60,7 @@ func TestBadInputIsRefusedAndDelaysNoOther(t *testing.T) {
 		a.stop()
 	})
 	_, err := elect.New(elect.Config{Store: memory.New(), Member: elect.Member{
-		Instance: "a", Labels: map[string]string{"x": strings.Repeat("x", store.MaxBody)},
+		Instance: "a", Labels: map[string]string{"x": strings.Repeat("x", driver.MaxBody)},
 	}})
 	if !errors.Is(err, elect.ErrTooLarge) {
 		t.Errorf("a member too large for any store: %v", err)
@@ -70,11 +70,11 @@ func TestBadInputIsRefusedAndDelaysNoOther(t *testing.T) {
 func TestMalformedLockIsTakenAndRepaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memory.New(), newRecorder(t)
-		doc := store.Doc{
-			Kind: store.KindLock, ID: "g/k", Group: "g", Rev: 3, WriterID: store.WriterID{Session: "hand", Seq: 1},
+		doc := driver.Doc{
+			Kind: driver.KindLock, ID: "g/k", Group: "g", Rev: 3, WriterID: driver.WriterID{Session: "hand", Seq: 1},
 			Body: []byte(`{"token":"seven"}`),
 		}
-		if _, err := db.Apply(t.Context(), store.Change{Doc: doc}); err != nil {
+		if _, err := db.Apply(t.Context(), driver.Change{Doc: doc}); err != nil {
 			t.Fatal(err)
 		}
 		a := startNode(t, db, "a")
@@ -101,7 +101,7 @@ func TestLockGivesUpWithItsContext(t *testing.T) {
 				a := startNode(t, db, "a")
 				eventually(t, lease, "open", func() bool { return a.View().Open })
 				a.store.Fault(func(c memory.Call) memory.Verdict {
-					if c.Op == memory.OpApply && c.Changes[0].Doc.Kind == store.KindLock {
+					if c.Op == memory.OpApply && c.Changes[0].Doc.Kind == driver.KindLock {
 						return test.verdict
 					}
 					return memory.Verdict{}
@@ -192,17 +192,17 @@ func TestTooManyRemoteLeasesAreRefused(t *testing.T) {
 		remote[elect.NewKey("group", fmt.Sprintf("task-with-a-name-%05d", i))] = time.Second
 	}
 	dead := standin.Session{ID: "s", Remote: remote}
-	if err := standin.MarkDead(t.Context(), db, dead); !errors.Is(err, store.ErrTooLarge) {
-		t.Errorf("%v, want %v", err, store.ErrTooLarge)
+	if err := standin.MarkDead(t.Context(), db, dead); !errors.Is(err, driver.ErrTooLarge) {
+		t.Errorf("%v, want %v", err, driver.ErrTooLarge)
 	}
-	if res, err := db.Read(t.Context(), store.KindSession, "s"); err != nil || len(res.Docs) != 0 {
+	if res, err := db.Read(t.Context(), driver.KindSession, "s"); err != nil || len(res.Docs) != 0 {
 		t.Errorf("written: %+v, %v", res.Docs, err)
 	}
 	left := map[elect.Key]time.Duration{"group/one": time.Second + 1}
 	if err := standin.MarkDead(t.Context(), db, standin.Session{ID: "s", Remote: left}); err != nil {
 		t.Error(err)
 	}
-	res, err := db.Read(t.Context(), store.KindSession, "s")
+	res, err := db.Read(t.Context(), driver.KindSession, "s")
 	if err != nil {
 		t.Fatal(err)
 	}

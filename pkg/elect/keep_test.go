@@ -10,7 +10,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // outlives is a run in a that is there until the test says that it is not, whatever its process knows.
@@ -88,9 +88,9 @@ func TestAKeptSessionFreesWhatComesLate(t *testing.T) {
 		}
 		late := record.Lock{
 			Key: "g/late", Rev: 1 << 50, Token: 1 << 50, Session: session, Instance: "a",
-			WriterID: store.WriterID{Session: session, Seq: 1 << 40},
+			WriterID: driver.WriterID{Session: session, Seq: 1 << 40},
 		}
-		if _, err := guard.Apply(t.Context(), store.Change{Doc: late.Doc()}); err != nil {
+		if _, err := guard.Apply(t.Context(), driver.Change{Doc: late.Doc()}); err != nil {
 			t.Fatal(err)
 		}
 		if err := standin.Keep(t.Context(), guard, session, stuck); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -20,13 +21,13 @@ type off struct {
 	by *atomic.Int64 // ms
 }
 
-func (o off) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (o off) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	res, err := o.Store.Read(ctx, kind, ids...)
 	res.Now, res.Wall = res.Now+o.by.Load(), res.Wall+o.by.Load()
 	return res, err
 }
 
-func (o off) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (o off) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	res, err := o.Store.List(ctx, kind, q)
 	res.Now, res.Wall = res.Now+o.by.Load(), res.Wall+o.by.Load()
 	return res, err
@@ -98,14 +99,14 @@ type counter struct {
 	floor, from *atomic.Int64 // from: the revision from which it last listed the locks of a group
 }
 
-func (c counter) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (c counter) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	res, err := c.Store.Read(ctx, kind, ids...)
 	res.Floor = c.floor.Load()
 	return res, err
 }
 
-func (c counter) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
-	if kind == store.KindLock && q.Group != "" {
+func (c counter) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
+	if kind == driver.KindLock && q.Group != "" {
 		c.from.Store(q.MinRev)
 	}
 	res, err := c.Store.List(ctx, kind, q)

@@ -16,7 +16,7 @@ import (
 	"github.com/shardctl/shardctl/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // process is what leases, runs and holds need of their elector.
@@ -163,7 +163,7 @@ type Checkpoint interface {
 var _ Checkpoint = (*Lease)(nil)
 
 // MaxValue is how many bytes a value may have. They are kept as they are.
-const MaxValue = store.MaxBody
+const MaxValue = driver.MaxBody
 
 // Value implements [Checkpoint], under the token of now.
 func (l *Lease) Value(ctx context.Context) ([]byte, error) { return l.fenced().Value(ctx) }
@@ -194,9 +194,9 @@ type fencedValue struct {
 	turn  chan struct{} // holds an element while somebody uses the rest
 	m     protocol.Value
 
-	doc     store.Doc    // as last read
-	change  store.Change // as last sent
-	trouble error        // why the last was not answered
+	doc     driver.Doc    // as last read
+	change  driver.Change // as last sent
+	trouble error         // why the last was not answered
 }
 
 // Value implements [Checkpoint].
@@ -317,12 +317,12 @@ func (v *fencedValue) perform(
 // prepare makes the write that is to be sent, under a writer ID of its own.
 func (v *fencedValue) prepare(ctx context.Context, act protocol.ValueAction, value []byte) error {
 	l := v.l
-	var id store.WriterID
+	var id driver.WriterID
 	if err := l.of.in().loop.Ask(ctx, func(n *engine.Engine) { id = n.Self.IDs().Next() }); err != nil {
 		return err
 	}
-	v.change = store.Change{IfRev: act.IfRev, Doc: store.Doc{
-		Kind: store.KindValue, ID: string(l.key), Group: l.key.Group(), Rev: act.NewRev, WriterID: id, Count: v.token,
+	v.change = driver.Change{IfRev: act.IfRev, Doc: driver.Doc{
+		Kind: driver.KindValue, ID: string(l.key), Group: l.key.Group(), Rev: act.NewRev, WriterID: id, Count: v.token,
 		Body: value,
 	}}
 	return nil

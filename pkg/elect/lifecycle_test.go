@@ -14,7 +14,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -82,7 +82,7 @@ func TestDrainOutlivesTheSession(t *testing.T) {
 		}
 		second := a.View().Session
 		eventually(t, lease, "the document says so", func() bool {
-			res, err := db.Read(t.Context(), store.KindSession, second)
+			res, err := db.Read(t.Context(), driver.KindSession, second)
 			return err == nil && len(res.Docs) == 1 && res.Docs[0].State == string(record.Draining)
 		})
 		a.stop()
@@ -108,9 +108,9 @@ func TestOthersAreNotifiedOfTheLastRelease(t *testing.T) {
 			defer mu.Unlock()
 			for _, change := range c.Changes {
 				switch {
-				case change.Op == store.Increment && change.Doc.ID == "g":
+				case change.Op == driver.Increment && change.Doc.ID == "g":
 					notified = true
-				case change.Doc.Kind == store.KindLock:
+				case change.Doc.Kind == driver.KindLock:
 					notified = false
 				}
 			}
@@ -168,10 +168,10 @@ func TestReservationFromAClockThatWasSetBackHoldsNoOneOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memory.New(), newRecorder(t)
 		lock := record.Lock{
-			Key: "g/k", Rev: 5, WriterID: store.WriterID{Session: "x", Seq: 1}, Next: "y",
+			Key: "g/k", Rev: 5, WriterID: driver.WriterID{Session: "x", Seq: 1}, Next: "y",
 			Since: time.Now().Add(time.Hour).UnixMilli(),
 		}
-		if _, err := db.Apply(t.Context(), store.Change{Doc: lock.Doc()}); err != nil {
+		if _, err := db.Apply(t.Context(), driver.Change{Doc: lock.Doc()}); err != nil {
 			t.Fatal(err)
 		}
 		a := startNode(t, db, "a")
@@ -243,11 +243,11 @@ func TestTheDeadAreForgotten(t *testing.T) {
 				t.Errorf("%d sessions known, want 2", got)
 			}
 		}
-		res, err := db.List(t.Context(), store.KindSession, store.Query{})
+		res, err := db.List(t.Context(), driver.KindSession, driver.Query{})
 		if err != nil || len(res.Docs) != 2 {
 			t.Errorf("%d sessions kept, want 2: %v", len(res.Docs), err)
 		}
-		members, err := db.List(t.Context(), store.KindMember, store.Query{})
+		members, err := db.List(t.Context(), driver.KindMember, driver.Query{})
 		if err != nil || len(members.Docs) != 2 {
 			t.Errorf("%d members kept, want 2: %v", len(members.Docs), err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -33,9 +34,9 @@ type silenced struct {
 	silent atomic.Bool
 }
 
-func (s *silenced) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
-	if s.silent.Load() && changes[0].Doc.Kind == store.KindSession {
-		return store.AllUnknown(len(changes), errSilent), nil
+func (s *silenced) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
+	if s.silent.Load() && changes[0].Doc.Kind == driver.KindSession {
+		return driver.AllUnknown(len(changes), errSilent), nil
 	}
 	return s.forgetful.Apply(ctx, changes...)
 }
@@ -55,15 +56,15 @@ func (f *forgetful) kept(t *testing.T) *memory.Store {
 	t.Helper()
 	from, _ := f.lineage()
 	to := memory.New()
-	for _, kind := range store.Kinds() {
-		reply, err := from.List(t.Context(), kind, store.Query{})
+	for _, kind := range driver.Kinds() {
+		reply, err := from.List(t.Context(), kind, driver.Query{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, doc := range reply.Docs {
-			c := store.Change{Doc: doc}
-			if kind == store.KindGroup {
-				c.Op = store.Increment
+			c := driver.Change{Doc: doc}
+			if kind == driver.KindGroup {
+				c.Op = driver.Increment
 			}
 			if _, err := to.Apply(t.Context(), c); err != nil {
 				t.Fatal(err)
@@ -93,28 +94,28 @@ func (f *forgetful) heldBack() int {
 	return f.claims
 }
 
-func (f *forgetful) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (f *forgetful) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	db, lineage := f.lineage()
 	f.mu.Lock()
-	broken := f.broken && kind == store.KindLock
+	broken := f.broken && kind == driver.KindLock
 	f.mu.Unlock()
 	if broken {
-		return store.Reply{}, store.ErrUnavailable
+		return driver.Reply{}, store.ErrUnavailable
 	}
 	reply, err := db.Read(ctx, kind, ids...)
 	reply.Lineage = lineage
 	return reply, err
 }
 
-func (f *forgetful) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (f *forgetful) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	db, lineage := f.lineage()
 	reply, err := db.List(ctx, kind, q)
 	reply.Lineage = lineage
 	return reply, err
 }
 
-func (f *forgetful) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
-	outs := make([]store.Outcome, len(changes))
+func (f *forgetful) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
+	outs := make([]driver.Outcome, len(changes))
 	for i, c := range changes {
 		outs[i] = f.apply(ctx, c)
 	}
@@ -123,9 +124,9 @@ func (f *forgetful) Apply(ctx context.Context, changes ...store.Change) ([]store
 
 var errClosed = errors.New("the gate is closed")
 
-func (f *forgetful) apply(ctx context.Context, c store.Change) store.Outcome {
+func (f *forgetful) apply(ctx context.Context, c driver.Change) driver.Outcome {
 	db, lineage := f.lineage()
-	unknown := store.AllUnknown(1, errClosed)[0]
+	unknown := driver.AllUnknown(1, errClosed)[0]
 	unknown.Lineage = lineage
 	if c.Lineage != "" && c.Lineage != lineage {
 		return unknown
@@ -147,8 +148,8 @@ func (f *forgetful) apply(ctx context.Context, c store.Change) store.Outcome {
 	return outs[0]
 }
 
-func (f *forgetful) Watch(context.Context, store.Interest) (<-chan store.Notification, error) {
-	return nil, store.ErrCannotWatch
+func (f *forgetful) Watch(context.Context, driver.Interest) (<-chan driver.Notification, error) {
+	return nil, driver.ErrCannotWatch
 }
 
 func (f *forgetful) Close(context.Context) error { return nil }

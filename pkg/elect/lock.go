@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Lock implements [Elect].
@@ -69,7 +70,7 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 			return false, fmt.Errorf("lock %s: %w", key, ErrInsideRun)
 		case ctx.Err() != nil:
 			return false, tries.over(ctx)
-		case !again, !wait, store.Lasting(err):
+		case !again, !wait, driver.Lasting(err):
 			return false, err
 		}
 		timer := time.NewTimer(pause/2 + rand.N(pause/2)) //nolint:gosec // jitter, not a secret
@@ -148,7 +149,7 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 	known := e.loop.Lineage()
 	lock, err := e.loop.Documents().DecidedOn(known).ReadLock(ctx, key)
 	switch {
-	case err != nil && ctx.Err() != nil && !store.Lasting(err):
+	case err != nil && ctx.Err() != nil && !driver.Lasting(err):
 		return false, &WaitError{Cause: context.Cause(ctx), Store: e.trouble(sessionTrouble)}
 	case err != nil:
 		return false, err
@@ -210,7 +211,7 @@ func checkClaim(key Key, opts LockOptions) error {
 				ErrTooLarge)
 		}
 	}
-	return store.ValidateTexts(store.Doc{ID: string(key)})
+	return driver.ValidateTexts(driver.Doc{ID: string(key)})
 }
 
 // waitOpen waits until the session is acknowledged and valid.
@@ -244,7 +245,7 @@ func (e *Elector) waitFor(
 			return &WaitError{Cause: context.Cause(ctx), Store: e.trouble(trouble)}
 		case err != nil, yes:
 			return err
-		case store.Lasting(why):
+		case driver.Lasting(why):
 			return fmt.Errorf("the store refuses: %w", why)
 		}
 		select {
@@ -307,7 +308,7 @@ func (e *Elector) HoldingKeys() []Key {
 
 // LockedKeys implements [Elect]. A key whose owner is dead and not yet taken over is still listed.
 func (e *Elector) LockedKeys(ctx context.Context) ([]Key, error) {
-	docs, err := e.loop.Documents().ListLocks(ctx, store.Query{NoBody: true})
+	docs, err := e.loop.Documents().ListLocks(ctx, driver.Query{NoBody: true})
 	if err != nil {
 		return nil, fmt.Errorf("list locks: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -34,7 +35,7 @@ func TestLockReportsWhatEndedItsClaim(t *testing.T) {
 				eventually(t, lease, "a session", func() bool { return a.View().Open })
 				a.store.Fault(func(c memory.Call) memory.Verdict {
 					for _, change := range c.Changes {
-						if change.Doc.Kind == store.KindLock {
+						if change.Doc.Kind == driver.KindLock {
 							// Longer than between heartbeats, shorter than a call may take.
 							return memory.Verdict{Delay: lease * 3 / 20}
 						}
@@ -70,13 +71,13 @@ type mark struct {
 	above atomic.Int64
 }
 
-func (m *mark) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (m *mark) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	reply, err := m.Store.Read(ctx, kind, ids...)
 	reply.Floor = max(reply.Floor, m.above.Load()+1)
 	return reply, err
 }
 
-func (m *mark) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (m *mark) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	c := changes[0]
 	if c.Claim == 0 {
 		return m.Store.Apply(ctx, changes...)
@@ -86,11 +87,11 @@ func (m *mark) Apply(ctx context.Context, changes ...store.Change) ([]store.Outc
 		return m.Store.Apply(ctx, changes...)
 	}
 	reply, err := m.Store.Read(ctx, c.Doc.Kind, c.Doc.ID)
-	out := store.Outcome{Status: store.Refused}
+	out := driver.Outcome{Status: driver.Refused}
 	if len(reply.Docs) == 1 {
 		out.Doc = &reply.Docs[0]
 	}
-	return []store.Outcome{out}, err
+	return []driver.Outcome{out}, err
 }
 
 func TestAClaimThatNobodyWasInTheWayOfIsMadeAgain(t *testing.T) {

@@ -10,16 +10,17 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // lowClaim is a store that writes the first claim without an answer. Its gate closes then, and opens above that claim.
 type lowClaim struct {
 	*memory.Store
-	first store.Doc
+	first driver.Doc
 }
 
-func (s *lowClaim) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (s *lowClaim) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	outs, err := s.Store.Apply(ctx, changes...)
 	if err != nil || changes[0].Claim == 0 {
 		return outs, err
@@ -27,10 +28,10 @@ func (s *lowClaim) Apply(ctx context.Context, changes ...store.Change) ([]store.
 	switch s.first.Rev {
 	case 0:
 		s.first = changes[0].Doc
-		return store.AllUnknown(len(changes), errClosed), nil
+		return driver.AllUnknown(len(changes), errClosed), nil
 	case changes[0].Doc.Rev:
 		found := s.first
-		return []store.Outcome{{Status: store.Refused, Doc: &found}}, nil
+		return []driver.Outcome{{Status: driver.Refused, Doc: &found}}, nil
 	}
 	return outs, nil
 }

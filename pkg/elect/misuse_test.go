@@ -16,6 +16,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -164,7 +165,7 @@ func TestKeysWithoutAGroupCostOneCounter(t *testing.T) {
 		}
 		a.stop()
 		b.stop()
-		reply, err := db.List(t.Context(), store.KindGroup, store.Query{})
+		reply, err := db.List(t.Context(), driver.KindGroup, driver.Query{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +184,7 @@ func TestAnInvalidReservationIsRefusedAtTheDoor(t *testing.T) {
 		n.claim(t, "g/1", rec.hold("a"))
 		eventually(t, lease, "running", func() bool { return rec.owner("g/1") == "a" })
 		err := n.Release(t.Context(), cluster.HandOver{Key: "g/1", Next: "\xff"})
-		if !errors.Is(err, store.ErrMalformed) {
+		if !errors.Is(err, driver.ErrMalformed) {
 			t.Errorf("GiveUp: %v, want ErrMalformed", err)
 		}
 		if err := n.Unlock(t.Context(), "g/1"); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -25,9 +26,9 @@ func writeMove(t *testing.T, db store.Store, state record.MoveState) {
 	ifRev := m.Rev
 	m.ID, m.State, m.Other = "move", state, "sqlite:other.db"
 	outs, err := db.Apply(
-		t.Context(), store.Change{IfRev: ifRev, Doc: m.Doc(store.WriterID{Session: string(state), Seq: 1}, now)},
+		t.Context(), driver.Change{IfRev: ifRev, Doc: m.Doc(driver.WriterID{Session: string(state), Seq: 1}, now)},
 	)
-	if err != nil || outs[0].Status != store.Applied {
+	if err != nil || outs[0].Status != driver.Applied {
 		t.Fatal(outs, err)
 	}
 }
@@ -80,8 +81,8 @@ func TestMovedStoreIsNotClaimedIn(t *testing.T) {
 				if lockFor(t, n, "g/a", rec.hold("a")) {
 					t.Error("a key was claimed in a store that was left")
 				}
-				for _, kind := range []store.Kind{store.KindSession, store.KindLock} {
-					if found, err := db.List(t.Context(), kind, store.Query{}); err != nil || len(found.Docs) != 0 {
+				for _, kind := range []driver.Kind{driver.KindSession, driver.KindLock} {
+					if found, err := db.List(t.Context(), kind, driver.Query{}); err != nil || len(found.Docs) != 0 {
 						t.Errorf("written: %+v, %v", found.Docs, err)
 					}
 				}

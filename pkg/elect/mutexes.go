@@ -16,7 +16,8 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
-	"github.com/shardctl/shardctl/pkg/store"
+
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Mutexes are the mutexes, read-write locks and semaphores of an elector: its session holds them all. Programs use them
@@ -31,7 +32,7 @@ type Mutexes struct {
 //
 // The values of ctx are those of the hold's context. Errors: [ErrLocked] when the request does not wait,
 // [ErrQueueFull], [ErrLimit], [ErrShared], [ErrNoClock] for AtLeast, [ErrClosed], [ErrNotRunning]; the store's error
-// when it refuses for good ([store.Lasting]); or a [WaitError] when ctx ends.
+// when it refuses for good ([driver.Lasting]); or a [WaitError] when ctx ends.
 func (m Mutexes) Lock(ctx context.Context, name string, request MutexRequest) (*Hold, error) {
 	hold, err := m.lock(ctx, name, request)
 	if err != nil {
@@ -117,7 +118,7 @@ func (m Mutexes) checkClock(ctx context.Context, request MutexRequest) error {
 func (m Mutexes) awaitReply(ctx context.Context) error {
 	for {
 		err := m.calls.loop.Documents().ReadClock(ctx)
-		if err == nil || store.Lasting(err) {
+		if err == nil || driver.Lasting(err) {
 			return err
 		}
 		select {
@@ -141,7 +142,7 @@ func CheckMutexName(name string) error {
 	if len(name) > MaxMutexName {
 		return fmt.Errorf("name: %d bytes: at most %d are allowed: %w", len(name), MaxMutexName, ErrTooLarge)
 	}
-	if err := store.ValidateTexts(store.Doc{ID: name}); err != nil {
+	if err := driver.ValidateTexts(driver.Doc{ID: name}); err != nil {
 		return fmt.Errorf("name: %w", err)
 	}
 	return nil

@@ -10,18 +10,19 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // nameOnly is a store whose notifications carry no documents.
 type nameOnly struct{ store.Store }
 
-func (s nameOnly) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
+func (s nameOnly) Watch(ctx context.Context, in driver.Interest) (<-chan driver.Notification, error) {
 	whole, err := s.Store.Watch(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	names := make(chan store.Notification)
+	names := make(chan driver.Notification)
 	go func() {
 		defer close(names)
 		for n := range whole {

@@ -10,6 +10,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Names of package record that users of this package meet.
@@ -61,11 +62,11 @@ var (
 	// ErrMoved says that no key can be claimed in this store: its documents were moved to another one.
 	ErrMoved = record.ErrMoved
 	// ErrTooLarge says that something passes the store's limits: a text, a value, what a member says of itself.
-	ErrTooLarge = store.ErrTooLarge
+	ErrTooLarge = driver.ErrTooLarge
 )
 
 // MaxText is how many bytes a text may have that is kept in the store: a message, a reason, an error.
-const MaxText = store.MaxText
+const MaxText = driver.MaxText
 
 // Sentinels that callers branch on, also as the causes of cancelled contexts (see [context.Cause]).
 var (

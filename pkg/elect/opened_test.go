@@ -9,6 +9,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -23,7 +24,7 @@ func TestOpenedIsByTheStoresClock(t *testing.T) {
 		defer n.stop()
 		var opened int64
 		eventually(t, time.Minute, "the member says when it was opened", func() bool {
-			res, err := db.List(t.Context(), store.KindMember, store.Query{})
+			res, err := db.List(t.Context(), driver.KindMember, driver.Query{})
 			if err != nil || len(res.Docs) == 0 {
 				return false
 			}
@@ -40,7 +41,7 @@ func TestOpenedIsByTheStoresClock(t *testing.T) {
 // slowToList answers lists, which show the clock, later than writes.
 type slowToList struct{ store.Store }
 
-func (s slowToList) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (s slowToList) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	time.Sleep(100 * time.Millisecond)
 	return s.Store.List(ctx, kind, q)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -99,8 +100,8 @@ func TestPredecessorEndsOnceItsSuccessorIsSeen(t *testing.T) {
 // blindStore cannot watch.
 type blindStore struct{ store.Store }
 
-func (blindStore) Watch(context.Context, store.Interest) (<-chan store.Notification, error) {
-	return nil, store.ErrCannotWatch
+func (blindStore) Watch(context.Context, driver.Interest) (<-chan driver.Notification, error) {
+	return nil, driver.ErrCannotWatch
 }
 
 func testPredecessor(t *testing.T, change func(*elect.Config)) {

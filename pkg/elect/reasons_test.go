@@ -11,14 +11,14 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // happened are the events in the store, each as its type, who left, and the sentence.
 func happened(t *testing.T, db *memory.Store) []string {
 	t.Helper()
-	res, err := db.Client().List(context.WithoutCancel(t.Context()), store.KindEvent, store.Query{})
+	res, err := db.Client().List(context.WithoutCancel(t.Context()), driver.KindEvent, driver.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}

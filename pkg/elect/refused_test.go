@@ -12,7 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -23,13 +23,13 @@ func TestRefusedWritesAreLoggedOnce(t *testing.T) {
 		t.Helper()
 		_, _ = n.Lock(t.Context(), "g/a", newRecorder(t).hold("a"))
 	}
-	uses := map[store.Kind]func(t *testing.T, n *node){
-		store.KindSession: func(*testing.T, *node) {},
-		store.KindMember:  func(*testing.T, *node) {},
-		store.KindLock:    lockKey,
-		store.KindGroup:   lockKey,
-		store.KindEvent:   func(_ *testing.T, n *node) { n.Note(record.Event{Type: "Test", Message: "it is"}) },
-		store.KindMutex: func(t *testing.T, n *node) {
+	uses := map[driver.Kind]func(t *testing.T, n *node){
+		driver.KindSession: func(*testing.T, *node) {},
+		driver.KindMember:  func(*testing.T, *node) {},
+		driver.KindLock:    lockKey,
+		driver.KindGroup:   lockKey,
+		driver.KindEvent:   func(_ *testing.T, n *node) { n.Note(record.Event{Type: "Test", Message: "it is"}) },
+		driver.KindMutex: func(t *testing.T, n *node) {
 			t.Helper()
 			_, _ = n.Mutexes().Lock(t.Context(), "m", elect.MutexRequest{MaxHold: time.Second})
 		},
@@ -42,7 +42,7 @@ func TestRefusedWritesAreLoggedOnce(t *testing.T) {
 				db := memory.New()
 				client := db.Client()
 				client.Fault(func(call memory.Call) memory.Verdict {
-					if slices.ContainsFunc(call.Changes, func(c store.Change) bool { return c.Doc.Kind == kind }) {
+					if slices.ContainsFunc(call.Changes, func(c driver.Change) bool { return c.Doc.Kind == kind }) {
 						return memory.Verdict{Fault: memory.LoseRequest}
 					}
 					return memory.Verdict{}

@@ -13,7 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -37,12 +37,12 @@ func (n *node) claim(t *testing.T, key elect.Key, run elect.RunFunc) {
 
 func deleteLock(t *testing.T, db *memory.Store, key elect.Key) {
 	t.Helper()
-	res, err := db.Read(t.Context(), store.KindLock, string(key))
+	res, err := db.Read(t.Context(), driver.KindLock, string(key))
 	if err != nil || len(res.Docs) != 1 {
 		t.Fatal(res, err)
 	}
 	if _, err := db.Apply(
-		t.Context(), store.Change{Op: store.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]},
+		t.Context(), driver.Change{Op: driver.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]},
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -206,12 +206,12 @@ func TestMissingSessionIsGivenTheLongestLeaseOfAll(t *testing.T) {
 		a.claim(t, "g/k", rec.hold("a"))
 		eventually(t, time.Second, "a runs it", func() bool { return rec.owner("g/k") == "a" })
 		a.cut()
-		res, err := db.Read(t.Context(), store.KindSession, a.View().Session)
+		res, err := db.Read(t.Context(), driver.KindSession, a.View().Session)
 		if err != nil || len(res.Docs) != 1 {
 			t.Fatal(res, err)
 		}
 		if _, err := db.Apply(
-			t.Context(), store.Change{Op: store.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]},
+			t.Context(), driver.Change{Op: driver.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]},
 		); err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +231,7 @@ func TestMissingSessionIsGivenTheLongestLeaseOfAll(t *testing.T) {
 }
 
 // edit changes a document as a hand in the database would, with or without a new revision.
-func edit(t *testing.T, db *memory.Store, kind store.Kind, id string, change func(*store.Doc)) {
+func edit(t *testing.T, db *memory.Store, kind driver.Kind, id string, change func(*driver.Doc)) {
 	t.Helper()
 	res, err := db.Read(t.Context(), kind, id)
 	if err != nil || len(res.Docs) != 1 {
@@ -240,10 +240,10 @@ func edit(t *testing.T, db *memory.Store, kind store.Kind, id string, change fun
 	d := res.Docs[0]
 	ifRev := d.Rev
 	d.Rev++
-	d.WriterID = store.WriterID{Session: "hand", Seq: time.Now().UnixNano()}
+	d.WriterID = driver.WriterID{Session: "hand", Seq: time.Now().UnixNano()}
 	change(&d)
-	outs, err := db.Apply(t.Context(), store.Change{IfRev: ifRev, Doc: d})
-	if err != nil || outs[0].Status != store.Applied {
+	outs, err := db.Apply(t.Context(), driver.Change{IfRev: ifRev, Doc: d})
+	if err != nil || outs[0].Status != driver.Applied {
 		t.Fatalf("%+v, %v", outs, err)
 	}
 }
@@ -259,7 +259,7 @@ func TestLockOfASessionThatNeverWasIsFound(t *testing.T) {
 		eventually(
 			t, time.Second, "b knows", func() bool { return b.View().Lock("g/late").Session == a.View().Session },
 		)
-		edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = "absent" })
+		edit(t, db, driver.KindLock, "g/k", func(d *driver.Doc) { d.Session = "absent" })
 		eventually(t, lease, "a has stopped it", func() bool { return rec.owner("g/k") == "" })
 		eventually(t, 2*lease, "b sees it", func() bool { return b.View().Lock("g/k").Session == "absent" })
 		eventually(t, 2*lease, "b may have it", func() bool {
@@ -280,7 +280,7 @@ func TestMemberIsRepaired(t *testing.T) {
 		b.track(t)
 		id := a.View().Session
 		known := func() bool {
-			res, err := db.Read(t.Context(), store.KindMember, id)
+			res, err := db.Read(t.Context(), driver.KindMember, id)
 			if err != nil || len(res.Docs) != 1 {
 				return false
 			}
@@ -289,19 +289,19 @@ func TestMemberIsRepaired(t *testing.T) {
 		}
 		eventually(t, lease, "there", known)
 		time.Sleep(2 * lease)
-		for name, hand := range map[string]func(*store.Doc){
-			"malformed": func(d *store.Doc) { d.Body = []byte(`{"instance":7}`) },
-			"edited":    func(d *store.Doc) { d.Body = []byte(`{"instance":"a","zone":"z"}`) },
+		for name, hand := range map[string]func(*driver.Doc){
+			"malformed": func(d *driver.Doc) { d.Body = []byte(`{"instance":7}`) },
+			"edited":    func(d *driver.Doc) { d.Body = []byte(`{"instance":"a","zone":"z"}`) },
 		} {
-			edit(t, db, store.KindMember, id, hand)
+			edit(t, db, driver.KindMember, id, hand)
 			if known() {
 				t.Fatal(name)
 			}
 			eventually(t, 2*lease, "repaired: "+name, known)
 		}
-		res, _ := db.Read(t.Context(), store.KindMember, id)
+		res, _ := db.Read(t.Context(), driver.KindMember, id)
 		if _, err := db.Apply(
-			t.Context(), store.Change{Op: store.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]},
+			t.Context(), driver.Change{Op: driver.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]},
 		); err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +325,7 @@ func TestReadingGoesOnSoonAfterASlowOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, rec, a, b := twoNodes(t)
 		b.store.Fault(func(c memory.Call) memory.Verdict {
-			if c.Op == memory.OpList && c.Kind != store.KindSession {
+			if c.Op == memory.OpList && c.Kind != driver.KindSession {
 				return memory.Verdict{AnswerDelay: lease/6 - 20*time.Millisecond}
 			}
 			return memory.Verdict{}
@@ -354,7 +354,7 @@ func TestUnownedLockIsMadeAgainWhenDeleted(t *testing.T) {
 			func() bool { return b.View().Lock("g/k").Session == a.View().Session },
 		)
 		b.store.Fault(func(c memory.Call) memory.Verdict {
-			if c.Op == memory.OpList && c.Kind != store.KindSession {
+			if c.Op == memory.OpList && c.Kind != driver.KindSession {
 				return memory.Verdict{Fault: memory.LoseRequest}
 			}
 			return memory.Verdict{}
@@ -387,14 +387,14 @@ func TestARunIsNotJudgedByAReadOlderThanItsClaim(t *testing.T) {
 
 		var looked atomic.Bool
 		a.store.Fault(func(c memory.Call) memory.Verdict {
-			if looked.Load() || c.Op != memory.OpRead || c.Kind != store.KindLock {
+			if looked.Load() || c.Op != memory.OpRead || c.Kind != driver.KindLock {
 				return memory.Verdict{}
 			}
-			edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = "" })
+			edit(t, db, driver.KindLock, "g/k", func(d *driver.Doc) { d.Session = "" })
 			looked.Store(true)
 			return memory.Verdict{AnswerDelay: lease / 8}
 		})
-		edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = a.View().Session })
+		edit(t, db, driver.KindLock, "g/k", func(d *driver.Doc) { d.Session = a.View().Session })
 		eventually(t, 2*lease, "a looks at the lock that names it", looked.Load)
 		mustLock(t, a, "g/k", rec.hold("a"))
 		time.Sleep(lease)
@@ -412,23 +412,23 @@ func TestAMemberWithoutASessionIsRemoved(t *testing.T) {
 		db := memory.New()
 		ghost := record.Member{Session: "ghost", Instance: "g", Rev: 1, LeaseMS: (20 * time.Second).Milliseconds()}
 		if _, err := db.Apply(
-			t.Context(), store.Change{Doc: ghost.Doc(store.WriterID{Session: "ghost", Seq: 1})},
+			t.Context(), driver.Change{Doc: ghost.Doc(driver.WriterID{Session: "ghost", Seq: 1})},
 		); err != nil {
 			t.Fatal(err)
 		}
 		// an hour in a few steps
 		a := startNode(t, db, "a", func(c *elect.Config) { c.LeaseDuration = 10 * time.Minute })
 		a.track(t)
-		there := func(kind store.Kind) bool {
+		there := func(kind driver.Kind) bool {
 			res, err := db.Read(t.Context(), kind, "ghost")
 			return err != nil || len(res.Docs) > 0
 		}
 		time.Sleep(30 * time.Minute)
-		if !there(store.KindSession) || !there(store.KindMember) {
+		if !there(driver.KindSession) || !there(driver.KindMember) {
 			t.Error("not marked dead, or removed before others had the time to see it")
 		}
 		time.Sleep(2 * time.Hour)
-		if there(store.KindSession) || there(store.KindMember) {
+		if there(driver.KindSession) || there(driver.KindMember) {
 			t.Error("not removed")
 		}
 		a.stop()

@@ -9,14 +9,14 @@ import (
 
 	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // sessionRev is the revision of a session's document as it is now.
 func sessionRev(t *testing.T, db *memory.Store, id string) int64 {
 	t.Helper()
-	res, err := db.Read(t.Context(), store.KindSession, id)
+	res, err := db.Read(t.Context(), driver.KindSession, id)
 	if err != nil || len(res.Docs) != 1 {
 		t.Fatalf("read %s: %+v, %v", id, res, err)
 	}
@@ -118,10 +118,10 @@ func TestSessionWhoseCreationIsLostTakesAnotherName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
 		var mu sync.Mutex
-		var created []store.Change
+		var created []driver.Change
 		a := startNode(t, db, "a", func(cfg *elect.Config) {
 			cfg.Store.(*memory.Store).Fault(func(c memory.Call) memory.Verdict {
-				if c.Op != memory.OpApply || c.Changes[0].Doc.Kind != store.KindSession || c.Changes[0].IfRev != 0 ||
+				if c.Op != memory.OpApply || c.Changes[0].Doc.Kind != driver.KindSession || c.Changes[0].IfRev != 0 ||
 					c.Changes[0].Doc.State != "live" {
 					return memory.Verdict{}
 				}
@@ -139,7 +139,7 @@ func TestSessionWhoseCreationIsLostTakesAnotherName(t *testing.T) {
 		if len(created) != 2 || created[0].Doc.ID == created[1].Doc.ID || a.View().Session != created[1].Doc.ID {
 			t.Fatalf("created %+v, is %s: want two names, each created once", created, a.View().Session)
 		}
-		if outs, err := db.Apply(t.Context(), created[0]); err != nil || outs[0].Status == store.Applied {
+		if outs, err := db.Apply(t.Context(), created[0]); err != nil || outs[0].Status == driver.Applied {
 			t.Errorf("the late copy: %+v, %v", outs, err)
 		}
 		a.stop()
@@ -153,7 +153,7 @@ func TestStoreThatForgotIsReported(t *testing.T) {
 		a := startNode(t, db, "a")
 		eventually(t, lease, "open", func() bool { return a.View().Open })
 		id := a.View().Session
-		res, err := db.Read(t.Context(), store.KindSession, id)
+		res, err := db.Read(t.Context(), driver.KindSession, id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,8 +163,8 @@ func TestStoreThatForgotIsReported(t *testing.T) {
 			t.Error("reported before anything was forgotten")
 		}
 		rev := sessionRev(t, db, id)
-		for _, c := range []store.Change{{Op: store.Delete, IfRev: rev, Doc: backup}, {Doc: backup}} {
-			if outs, err := db.Apply(t.Context(), c); err != nil || outs[0].Status != store.Applied {
+		for _, c := range []driver.Change{{Op: driver.Delete, IfRev: rev, Doc: backup}, {Doc: backup}} {
+			if outs, err := db.Apply(t.Context(), c); err != nil || outs[0].Status != driver.Applied {
 				t.Fatal(outs, err)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -153,7 +153,7 @@ func TestWorkThatWaitsGoesOnWaitingWithItsNextOwner(t *testing.T) {
 
 func lockOf(t *testing.T, mem *memory.Store, key elect.Key) record.Lock {
 	t.Helper()
-	res, err := mem.Read(t.Context(), store.KindLock, string(key))
+	res, err := mem.Read(t.Context(), driver.KindLock, string(key))
 	if err != nil || len(res.Docs) != 1 {
 		t.Fatal(res, err)
 	}

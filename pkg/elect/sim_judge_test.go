@@ -8,7 +8,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // begin judges a run that begins.
@@ -132,7 +132,7 @@ func (s *sim) log(format string, args ...any) {
 // healed says what is still wrong: every declared key runs once, under the token that its lock shows.
 func (s *sim) healed() string {
 	for _, key := range s.list.keys() {
-		locks, err := s.store.Read(s.t.Context(), store.KindLock, string(key))
+		locks, err := s.store.Read(s.t.Context(), driver.KindLock, string(key))
 		if err != nil {
 			return err.Error()
 		}
@@ -176,7 +176,7 @@ func (s *sim) runsOnce(l record.Lock) bool {
 
 // left asks, once everybody has gone, that no lock names a session that is not dead.
 func (s *sim) left() {
-	owned, err := s.store.List(s.t.Context(), store.KindLock, store.Query{})
+	owned, err := s.store.List(s.t.Context(), driver.KindLock, driver.Query{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func (s *sim) left() {
 			continue
 		}
 		// No one wanted it after its owner's death; anyone who does must be free to take it.
-		session, err := s.store.Read(s.t.Context(), store.KindSession, d.Session)
+		session, err := s.store.Read(s.t.Context(), driver.KindSession, d.Session)
 		if err != nil || len(session.Docs) > 0 && session.Docs[0].State != string(record.Dead) {
 			s.fail("a lock names a live session when everybody has left", "%s: %v: %v", d.ID, session.Docs, err)
 		}

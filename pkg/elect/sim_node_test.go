@@ -11,6 +11,7 @@ import (
 	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -220,10 +221,10 @@ func (n *simNode) verdict(memory.Call) memory.Verdict {
 // blind is a store that ignores the revision on which a write is conditioned. No protocol can be safe on it.
 type blind struct{ store.Store }
 
-func (b blind) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (b blind) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	for i := range changes {
 		c := &changes[i]
-		if c.Op != store.Put || c.Doc.Kind != store.KindLock {
+		if c.Op != driver.Put || c.Doc.Kind != driver.KindLock {
 			continue
 		}
 		found, err := b.Read(ctx, c.Doc.Kind, c.Doc.ID)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
@@ -159,28 +159,28 @@ func (s *sim) restartAll(inOrder bool) {
 
 // hand changes a document as an operator would, who goes past the protocol.
 func (s *sim) hand(step simStep) {
-	put := func(d store.Doc, change func(*store.Doc)) store.Change {
-		c := store.Change{IfRev: d.Rev, Doc: d}
-		c.Doc.Rev, c.Doc.WriterID = d.Rev+1, store.WriterID{Session: "hand", Seq: d.Rev}
+	put := func(d driver.Doc, change func(*driver.Doc)) driver.Change {
+		c := driver.Change{IfRev: d.Rev, Doc: d}
+		c.Doc.Rev, c.Doc.WriterID = d.Rev+1, driver.WriterID{Session: "hand", Seq: d.Rev}
 		change(&c.Doc)
 		return c
 	}
-	remove := func(d store.Doc) store.Change { return store.Change{Op: store.Delete, IfRev: d.Rev, Doc: d} }
+	remove := func(d driver.Doc) driver.Change { return driver.Change{Op: driver.Delete, IfRev: d.Rev, Doc: d} }
 	switch step.what {
 	case "delete a lock":
-		s.byHand(store.KindLock, step.arg, remove)
+		s.byHand(driver.KindLock, step.arg, remove)
 	case "free a lock":
 		s.byHand(
-			store.KindLock, step.arg,
-			func(d store.Doc) store.Change { return put(d, func(d *store.Doc) { d.Session = "" }) },
+			driver.KindLock, step.arg,
+			func(d driver.Doc) driver.Change { return put(d, func(d *driver.Doc) { d.Session = "" }) },
 		)
 	case "delete a session":
-		s.byHand(store.KindSession, step.arg, remove)
+		s.byHand(driver.KindSession, step.arg, remove)
 	case "delete a member":
-		s.byHand(store.KindMember, step.arg, remove)
+		s.byHand(driver.KindMember, step.arg, remove)
 	case "kill a session":
-		s.byHand(store.KindSession, step.arg, func(d store.Doc) store.Change {
-			return put(d, func(d *store.Doc) { d.State = string(record.Dead) })
+		s.byHand(driver.KindSession, step.arg, func(d driver.Doc) driver.Change {
+			return put(d, func(d *driver.Doc) { d.State = string(record.Dead) })
 		})
 	}
 }
@@ -190,14 +190,14 @@ func (s *sim) hand(step simStep) {
 // It is a limit of tokens made of time, which no manual edit is quick enough to meet.
 const clockError = 1000
 
-func (s *sim) byHand(kind store.Kind, which int, change func(store.Doc) store.Change) {
-	res, err := s.store.List(s.t.Context(), kind, store.Query{})
+func (s *sim) byHand(kind driver.Kind, which int, change func(driver.Doc) driver.Change) {
+	res, err := s.store.List(s.t.Context(), kind, driver.Query{})
 	if err != nil || len(res.Docs) == 0 {
 		return
 	}
 	d := res.Docs[which%len(res.Docs)]
 	c := change(d)
-	if kind == store.KindLock && c.Op == store.Delete && res.Now-d.Rev < clockError {
+	if kind == driver.KindLock && c.Op == driver.Delete && res.Now-d.Rev < clockError {
 		return
 	}
 	if _, err := s.store.Apply(s.t.Context(), c); err != nil {
@@ -206,14 +206,14 @@ func (s *sim) byHand(kind store.Kind, which int, change func(store.Doc) store.Ch
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.logLocked("hand: op %d on %s %s, state %q", c.Op, kind, d.ID, c.Doc.State)
-	if kind == store.KindSession && c.Doc.State == string(record.Dead) {
+	if kind == driver.KindSession && c.Doc.State == string(record.Dead) {
 		for _, g := range []string{"g", "x"} { // also what it claims before it notices
 			for i := range simKeys + 4 {
 				s.touched[elect.NewKey(g, fmt.Sprint(i))] = time.Now()
 			}
 		}
 	}
-	if kind == store.KindLock {
+	if kind == driver.KindLock {
 		s.touched[elect.Key(d.ID)] = time.Now()
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 )
@@ -42,10 +43,10 @@ func (f *freezer) Now() elect.Instant {
 	return f.Clock.Now()
 }
 
-func (f *freezer) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (f *freezer) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	switch {
 	case f.frozen.Load() == nil:
-	case changes[0].Doc.Kind == store.KindValue:
+	case changes[0].Doc.Kind == driver.KindValue:
 		select {
 		case f.writing <- struct{}{}:
 		default:
@@ -54,15 +55,15 @@ func (f *freezer) Apply(ctx context.Context, changes ...store.Change) ([]store.O
 		return f.Store.Apply(context.WithoutCancel(ctx), changes...)
 	default:
 		<-ctx.Done()
-		return store.AllUnknown(len(changes), ctx.Err()), nil
+		return driver.AllUnknown(len(changes), ctx.Err()), nil
 	}
 	return f.Store.Apply(ctx, changes...)
 }
 
-func (f *freezer) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (f *freezer) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	if f.frozen.Load() != nil {
 		<-ctx.Done()
-		return store.Reply{}, store.ErrUnavailable
+		return driver.Reply{}, store.ErrUnavailable
 	}
 	return f.Store.List(ctx, kind, q)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -26,9 +27,9 @@ func countValueCalls(n *node, verdict func(memory.Call) memory.Verdict) *valueCa
 	c := &valueCalls{verdict: verdict}
 	n.store.Fault(func(call memory.Call) memory.Verdict {
 		switch {
-		case call.Op == memory.OpRead && call.Kind == store.KindValue:
+		case call.Op == memory.OpRead && call.Kind == driver.KindValue:
 			c.reads.Add(1)
-		case call.Op == memory.OpApply && call.Changes[0].Doc.Kind == store.KindValue:
+		case call.Op == memory.OpApply && call.Changes[0].Doc.Kind == driver.KindValue:
 			c.writes.Add(1)
 		default:
 			return memory.Verdict{}
@@ -70,9 +71,9 @@ func wantLost(t *testing.T, what string, err error) {
 }
 
 // valueDoc is the document of the value of g/k.
-func valueDoc(t *testing.T, db store.Store) store.Doc {
+func valueDoc(t *testing.T, db store.Store) driver.Doc {
 	t.Helper()
-	reply, err := db.Read(t.Context(), store.KindValue, "g/k")
+	reply, err := db.Read(t.Context(), driver.KindValue, "g/k")
 	if err != nil || len(reply.Docs) != 1 {
 		t.Fatalf("read the value: %v, %v", reply.Docs, err)
 	}
@@ -172,7 +173,7 @@ func TestUnansweredSetIsRepeated(t *testing.T) {
 				t, db, a := in.t, in.db, in.a
 				underLock(t, a, func(l *elect.Lease) {
 					wantValue(t, l, "")
-					var sent []store.Change
+					var sent []driver.Change
 					countValueCalls(a, func(c memory.Call) memory.Verdict {
 						sent = append(sent, c.Changes...)
 						if len(sent) <= 2 {
@@ -296,8 +297,8 @@ func TestValueThatWasDeleted(t *testing.T) {
 		underLock(t, a, func(l *elect.Lease) {
 			drop := func() int64 {
 				d := valueDoc(t, db)
-				gone := store.Change{Op: store.Delete, IfRev: d.Rev, Doc: store.Doc{Kind: store.KindValue, ID: "g/k"}}
-				if outs, err := db.Apply(t.Context(), gone); err != nil || outs[0].Status != store.Applied {
+				gone := driver.Change{Op: driver.Delete, IfRev: d.Rev, Doc: driver.Doc{Kind: driver.KindValue, ID: "g/k"}}
+				if outs, err := db.Apply(t.Context(), gone); err != nil || outs[0].Status != driver.Applied {
 					t.Fatal(outs, err)
 				}
 				return d.Rev
@@ -357,7 +358,7 @@ func TestValueReadsWithoutAnAnswerHoldNoKey(t *testing.T) {
 		db := memory.New()
 		var answers atomic.Bool
 		silent := func(call memory.Call) memory.Verdict {
-			if call.Op == memory.OpRead && call.Kind == store.KindValue && call.IDs[0] == "g/k" && !answers.Load() {
+			if call.Op == memory.OpRead && call.Kind == driver.KindValue && call.IDs[0] == "g/k" && !answers.Load() {
 				return memory.Verdict{Delay: time.Hour} // until the caller's context ends
 			}
 			return memory.Verdict{}

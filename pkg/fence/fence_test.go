@@ -11,7 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/fence"
 	"github.com/shardctl/shardctl/pkg/fence/fencetest"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // logs are the work of a test: a log for each key.
@@ -163,8 +163,8 @@ func TestMarks(t *testing.T) {
 
 // Tokens are revisions of a store's documents: whatever a store can hand out passes, and nothing above.
 func TestMaxTokenIsTheLargestRevision(t *testing.T) {
-	if fence.MaxToken != store.MaxRev {
-		t.Errorf("MaxToken is %d, MaxRev %d: want the same", int64(fence.MaxToken), int64(store.MaxRev))
+	if fence.MaxToken != driver.MaxRev {
+		t.Errorf("MaxToken is %d, MaxRev %d: want the same", int64(fence.MaxToken), int64(driver.MaxRev))
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/jobs"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -116,9 +116,9 @@ func TestOnceAfterAClockThatWasFarAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // begins at midnight UTC
 		db := memory.New()
 		lock := record.Lock{Key: record.NewKey(jobs.DefaultGroup, "report"), Rev: 1, Token: 1}
-		lock.WriterID = store.WriterID{Session: "s", Seq: 1}
+		lock.WriterID = driver.WriterID{Session: "s", Seq: 1}
 		lock.Status.LastTick = time.Now().Add(48 * time.Hour).UnixMilli()
-		if _, err := db.Apply(t.Context(), store.Change{Doc: lock.Doc()}); err != nil {
+		if _, err := db.Apply(t.Context(), driver.Change{Doc: lock.Doc()}); err != nil {
 			t.Fatal(err)
 		}
 		var lines []string

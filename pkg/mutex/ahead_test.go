@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -32,7 +33,7 @@ func (s *steps) setRight() {
 	s.ahead = 0
 }
 
-func (s *steps) dated(reply store.Reply, err error) (store.Reply, error) {
+func (s *steps) dated(reply driver.Reply, err error) (driver.Reply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	reply.Wall += s.ahead.Milliseconds()
@@ -41,11 +42,11 @@ func (s *steps) dated(reply store.Reply, err error) (store.Reply, error) {
 	return reply, err
 }
 
-func (s *steps) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (s *steps) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	return s.dated(s.Store.Read(ctx, kind, ids...))
 }
 
-func (s *steps) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (s *steps) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	return s.dated(s.Store.List(ctx, kind, q))
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -59,13 +60,13 @@ func TestLockWithinSaysWhy(t *testing.T) {
 // clockless is a store that shows no clock.
 type clockless struct{ store.Store }
 
-func (s clockless) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (s clockless) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	reply, err := s.Store.Read(ctx, kind, ids...)
 	reply.Now, reply.Wall = 0, 0
 	return reply, err
 }
 
-func (s clockless) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (s clockless) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	reply, err := s.Store.List(ctx, kind, q)
 	reply.Now, reply.Wall = 0, 0
 	return reply, err
@@ -80,7 +81,7 @@ func TestStoreWithoutClock(t *testing.T) {
 		wantError(t, "hold at least", err, mutex.ErrNoClock)
 		_, err = a.RWMutex("m").HoldAtLeast(time.Minute).TryLock(t.Context())
 		wantError(t, "a writer", err, mutex.ErrNoClock)
-		if found, err := db.List(t.Context(), store.KindMutex, store.Query{}); err != nil || len(found.Docs) > 0 {
+		if found, err := db.List(t.Context(), driver.KindMutex, driver.Query{}); err != nil || len(found.Docs) > 0 {
 			t.Errorf("written: %+v, %v", found.Docs, err)
 		}
 		h := must(t)(a.Mutex("m").Lock(t.Context()))

@@ -9,7 +9,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -98,7 +98,7 @@ func TestClose(t *testing.T) {
 		db := memory.New()
 		slow := db.Client()
 		slow.Fault(func(c memory.Call) memory.Verdict {
-			if len(c.Changes) > 0 && c.Changes[0].Doc.Kind == store.KindMutex {
+			if len(c.Changes) > 0 && c.Changes[0].Doc.Kind == driver.KindMutex {
 				return memory.Verdict{Delay: 300 * time.Millisecond}
 			}
 			return memory.Verdict{}

@@ -13,7 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -164,7 +164,7 @@ func TestHeldLocksCostOneHeartbeat(t *testing.T) {
 		}
 		wg.Wait()
 		time.Sleep(lease)
-		writes := map[store.Kind]int{}
+		writes := map[driver.Kind]int{}
 		var mu sync.Mutex
 		db.Fault(func(c memory.Call) memory.Verdict {
 			mu.Lock()
@@ -178,7 +178,7 @@ func TestHeldLocksCostOneHeartbeat(t *testing.T) {
 		db.Fault(nil)
 		mu.Lock()
 		defer mu.Unlock()
-		if heartbeats := writes[store.KindSession]; heartbeats < 90 || heartbeats > 110 || len(writes) != 1 {
+		if heartbeats := writes[driver.KindSession]; heartbeats < 90 || heartbeats > 110 || len(writes) != 1 {
 			t.Errorf("writes of ten leases: %v; want a hundred heartbeats", writes)
 		}
 	})
@@ -199,7 +199,7 @@ func TestDocument(t *testing.T) {
 		if d.Session != "" || d.Expires != time.Now().Add(24*time.Hour).UnixMilli() {
 			t.Errorf("%+v", d)
 		}
-		members, err := db.List(t.Context(), store.KindMember, store.Query{})
+		members, err := db.List(t.Context(), driver.KindMember, driver.Query{})
 		if err != nil || len(members.Docs) != 1 {
 			t.Fatal(members, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -23,13 +24,13 @@ type looking struct {
 	seen atomic.Int64
 }
 
-func (l *looking) note(d store.Doc) {
+func (l *looking) note(d driver.Doc) {
 	if d.ID == record.MutexID("m") {
 		l.seen.CompareAndSwap(0, d.Rev)
 	}
 }
 
-func (l *looking) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (l *looking) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	reply, err := l.Store.Read(ctx, kind, ids...)
 	for _, d := range reply.Docs {
 		l.note(d)
@@ -37,11 +38,11 @@ func (l *looking) Read(ctx context.Context, kind store.Kind, ids ...string) (sto
 	return reply, err
 }
 
-func (l *looking) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (l *looking) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	outs, err := l.Store.Apply(ctx, changes...)
 	for i, out := range outs {
 		switch {
-		case out.Status == store.Applied:
+		case out.Status == driver.Applied:
 			l.note(changes[i].Doc)
 		case out.Doc != nil:
 			l.note(*out.Doc)

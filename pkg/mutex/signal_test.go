@@ -9,12 +9,12 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/mutex"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // slowly is a client of a store that answers writes of a kind after a while.
-func slowly(db *memory.Store, kind store.Kind, delay time.Duration) *memory.Store {
+func slowly(db *memory.Store, kind driver.Kind, delay time.Duration) *memory.Store {
 	s := db.Client()
 	s.Fault(func(c memory.Call) memory.Verdict {
 		if len(c.Changes) > 0 && c.Changes[0].Doc.Kind == kind {
@@ -68,7 +68,7 @@ func TestGiveBackUnderAnEndedContext(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					const answers = 300 * time.Millisecond
 					db := memory.New()
-					a := process(t, slowly(db, store.KindMutex, answers), "a")
+					a := process(t, slowly(db, driver.KindMutex, answers), "a")
 					ctx, signal := context.WithCancel(t.Context())
 					h := must(t)(tt.lock(a, ctx))
 					if before {

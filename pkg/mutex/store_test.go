@@ -11,6 +11,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -26,9 +27,9 @@ func elector(t *testing.T, s store.Store) (*elect.Elector, *mutex.Locks) {
 	return e, mutex.New(e)
 }
 
-func write(t *testing.T, s store.Store, c store.Change) {
+func write(t *testing.T, s store.Store, c driver.Change) {
 	t.Helper()
-	if outs, err := s.Apply(t.Context(), c); err != nil || outs[0].Status != store.Applied {
+	if outs, err := s.Apply(t.Context(), c); err != nil || outs[0].Status != driver.Applied {
 		t.Fatal(outs, err)
 	}
 }
@@ -41,10 +42,10 @@ func TestTokensRiseOverDeletion(t *testing.T) {
 		unlock(t, must(t)(a.Mutex("m").Lock(t.Context())))
 		d := only(t, db, "m")
 		ifRev, ahead := d.Rev, time.Now().Add(time.Hour).UnixMilli()
-		d.Rev, d.WriterID, d.Expires = ahead, store.WriterID{Session: "hand", Seq: 1}, time.Now().UnixMilli()+1
-		write(t, db, store.Change{IfRev: ifRev, Doc: d})
+		d.Rev, d.WriterID, d.Expires = ahead, driver.WriterID{Session: "hand", Seq: 1}, time.Now().UnixMilli()+1
+		write(t, db, driver.Change{IfRev: ifRev, Doc: d})
 		time.Sleep(6 * time.Minute) // until it is cleaned up, and not kept in memory any more
-		if reply, err := db.Read(t.Context(), store.KindMutex, "locks/m"); err != nil || len(reply.Docs) != 0 {
+		if reply, err := db.Read(t.Context(), driver.KindMutex, "locks/m"); err != nil || len(reply.Docs) != 0 {
 			t.Fatalf("not deleted: %+v, %v", reply.Docs, err)
 		}
 		h := must(t)(a.Mutex("m").Lock(t.Context()))
@@ -75,9 +76,9 @@ func TestExpiry(t *testing.T) {
 }
 
 // only is the document of a lock.
-func only(t *testing.T, db store.Store, name string) store.Doc {
+func only(t *testing.T, db store.Store, name string) driver.Doc {
 	t.Helper()
-	reply, err := db.Read(t.Context(), store.KindMutex, "locks/"+name)
+	reply, err := db.Read(t.Context(), driver.KindMutex, "locks/"+name)
 	if err != nil || len(reply.Docs) != 1 {
 		t.Fatal(reply, err)
 	}
@@ -95,7 +96,7 @@ func TestMovedStore(t *testing.T) {
 			}
 			ifRev := m.Rev
 			m.ID, m.State, m.Other = "move", state, "sqlite:other.db"
-			write(t, db, store.Change{IfRev: ifRev, Doc: m.Doc(store.WriterID{Session: string(state), Seq: 1}, now)})
+			write(t, db, driver.Change{IfRev: ifRev, Doc: m.Doc(driver.WriterID{Session: string(state), Seq: 1}, now)})
 		}
 		e, locks := elector(t, db.Client())
 		if err := e.Start(t.Context()); err != nil {
@@ -105,7 +106,7 @@ func TestMovedStore(t *testing.T) {
 		mark(record.MoveLeft)
 		_, err := locks.Mutex("m").LockWithin(t.Context(), 2*lease)
 		wantUnanswered(t, "moved", err)
-		if found, err := db.List(t.Context(), store.KindMutex, store.Query{}); err != nil || len(found.Docs) != 0 {
+		if found, err := db.List(t.Context(), driver.KindMutex, driver.Query{}); err != nil || len(found.Docs) != 0 {
 			t.Errorf("written: %+v, %v", found.Docs, err)
 		}
 		mark(record.MoveStays)
@@ -128,8 +129,8 @@ func TestHolderRemovedByHand(t *testing.T) {
 		}
 		ifRev := is.Rev
 		is.Holders, is.Rev = nil, is.Rev+1
-		write(t, db, store.Change{
-			IfRev: ifRev, Doc: record.MutexDoc("locks/m", is, store.WriterID{Session: "hand", Seq: 1}, 0),
+		write(t, db, driver.Change{
+			IfRev: ifRev, Doc: record.MutexDoc("locks/m", is, driver.WriterID{Session: "hand", Seq: 1}, 0),
 		})
 		next := must(t)(b.Mutex("m").Lock(t.Context()))
 		if next.Token() <= h.Token() {
@@ -149,7 +150,7 @@ func TestLostAnswers(t *testing.T) {
 		unreliable := db.Client()
 		n := 0
 		unreliable.Fault(func(c memory.Call) memory.Verdict {
-			if len(c.Changes) == 0 || c.Changes[0].Doc.Kind != store.KindMutex {
+			if len(c.Changes) == 0 || c.Changes[0].Doc.Kind != driver.KindMutex {
 				return memory.Verdict{}
 			}
 			n++
@@ -190,7 +191,7 @@ func TestOnElector(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sessions, err := db.List(t.Context(), store.KindSession, store.Query{})
+		sessions, err := db.List(t.Context(), driver.KindSession, driver.Query{})
 		if err != nil || len(sessions.Docs) != 1 || sessions.Docs[0].ID != doc.Holders[0].Session {
 			t.Errorf("sessions %+v, %v; held by %+v", sessions.Docs, err, doc.Holders)
 		}
@@ -244,15 +245,15 @@ func age(t *testing.T, db *memory.Store, name string) {
 		t.Errorf("%s expires in %v, want it a day after its last holder", name, left)
 	}
 	older := d
-	older.Rev, older.WriterID = d.Rev+1, store.WriterID{Session: "test", Seq: 1}
+	older.Rev, older.WriterID = d.Rev+1, driver.WriterID{Session: "test", Seq: 1}
 	older.Expires -= day.Milliseconds()
-	write(t, db, store.Change{IfRev: d.Rev, Doc: older})
+	write(t, db, driver.Change{IfRev: d.Rev, Doc: older})
 }
 
 // wantDocs says which mutexes there are, with how many holders and tickets.
 func wantDocs(t *testing.T, db *memory.Store, want map[string][2]int) {
 	t.Helper()
-	all, err := db.List(t.Context(), store.KindMutex, store.Query{})
+	all, err := db.List(t.Context(), driver.KindMutex, driver.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}

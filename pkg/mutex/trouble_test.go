@@ -15,13 +15,14 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // operation is what a store is asked for.
 type operation struct {
 	how  string // read, list or write
-	kind store.Kind
+	kind driver.Kind
 }
 
 // refusing is a store that answers one kind of operation with an error, for as long as there is one.
@@ -43,37 +44,37 @@ func (s *refusing) refuses(of operation) error {
 	return nil
 }
 
-func (s *refusing) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (s *refusing) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	if why := s.refuses(operation{"read", kind}); why != nil {
-		return store.Reply{}, why
+		return driver.Reply{}, why
 	}
 	return s.Store.Read(ctx, kind, ids...)
 }
 
-func (s *refusing) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (s *refusing) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	if why := s.refuses(operation{"list", kind}); why != nil {
-		return store.Reply{}, why
+		return driver.Reply{}, why
 	}
 	return s.Store.List(ctx, kind, q)
 }
 
-func (s *refusing) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (s *refusing) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	for _, c := range changes {
 		if why := s.refuses(operation{"write", c.Doc.Kind}); why != nil {
-			return store.AllUnknown(len(changes), why), nil
+			return driver.AllUnknown(len(changes), why), nil
 		}
 	}
 	return s.Store.Apply(ctx, changes...)
 }
 
 // needed are the operations without which nobody gets a lock of a kind for the first time.
-func needed(kind store.Kind) map[string]operation {
+func needed(kind driver.Kind) map[string]operation {
 	return map[string]operation{
 		"read the lock":           {"read", kind},
-		"read the tokens deleted": {"read", store.KindGroup},
+		"read the tokens deleted": {"read", driver.KindGroup},
 		"write the lock":          {"write", kind},
-		"write the session":       {"write", store.KindSession},
-		"look for a move":         {"read", store.KindValue}, // which the documents of the store may have made
+		"write the session":       {"write", driver.KindSession},
+		"look for a move":         {"read", driver.KindValue}, // which the documents of the store may have made
 	}
 }
 
@@ -219,7 +220,7 @@ func TestErrorsHaveTheLastErrorOfTheStore(t *testing.T) {
 func TestErrorsOfTheSessionStayUntilAnAnswer(t *testing.T) {
 	for part := range 10 {
 		synctest.Test(t, func(t *testing.T) {
-			db := &refusing{Store: memory.New().Client(), of: operation{"read", store.KindValue}, takes: lease / 80}
+			db := &refusing{Store: memory.New().Client(), of: operation{"read", driver.KindValue}, takes: lease / 80}
 			db.set(errTable)
 			_, err := process(t, db, "a").Mutex("m").LockWithin(t.Context(), lease+time.Duration(part)*20*time.Millisecond)
 			wantError(t, fmt.Sprint("part ", part), err, errTable)
@@ -257,7 +258,7 @@ const patience = 3 * lease
 // everyWay runs a test for every way to take a mutex or a key with every operation that fails.
 func everyWay(t *testing.T, test func(t *testing.T, db *refusing, lock lockFunc)) {
 	t.Helper()
-	each := func(kind store.Kind, ways map[string]lockFunc, lock func(*testing.T, *refusing, string) lockFunc) {
+	each := func(kind driver.Kind, ways map[string]lockFunc, lock func(*testing.T, *refusing, string) lockFunc) {
 		for where, of := range needed(kind) {
 			for way := range ways {
 				t.Run(where+"/"+way, func(t *testing.T) {
@@ -269,11 +270,11 @@ func everyWay(t *testing.T, test func(t *testing.T, db *refusing, lock lockFunc)
 			}
 		}
 	}
-	each(store.KindMutex, waysOf(&mutex.Locks{}, patience), func(t *testing.T, db *refusing, way string) lockFunc {
+	each(driver.KindMutex, waysOf(&mutex.Locks{}, patience), func(t *testing.T, db *refusing, way string) lockFunc {
 		t.Helper()
 		return waysOf(process(t, db, "a"), patience)[way]
 	})
-	each(store.KindLock, keyWaysOf(nil, patience), func(t *testing.T, db *refusing, way string) lockFunc {
+	each(driver.KindLock, keyWaysOf(nil, patience), func(t *testing.T, db *refusing, way string) lockFunc {
 		t.Helper()
 		e := sync.OnceValue(func() *elect.Elector { return keyElector(t, db, "a") }) // its session is that of the first call
 		return func(ctx context.Context) (unlocker, error) {
@@ -287,7 +288,7 @@ func everyWay(t *testing.T, test func(t *testing.T, db *refusing, lock lockFunc)
 func TestLockedAndThenAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
-		failing := &refusing{Store: db.Client(), of: operation{"read", store.KindMutex}}
+		failing := &refusing{Store: db.Client(), of: operation{"read", driver.KindMutex}}
 		a, b := process(t, db.Client(), "a"), process(t, failing, "b")
 		held := must(t)(a.Mutex("m").Lock(t.Context()))
 		waits := ask(t.Context(), func(ctx context.Context) (*mutex.Held, error) {
@@ -310,7 +311,7 @@ func TestLockedAndThenAway(t *testing.T) {
 // A call that waits for the first one of its owner fails with what the store says to that.
 func TestAnOwnersSecondCallHasTheErrorOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &refusing{Store: memory.New().Client(), of: operation{"write", store.KindMutex}}
+		db := &refusing{Store: memory.New().Client(), of: operation{"write", driver.KindMutex}}
 		mine := process(t, db, "a").Mutex("m").Reentrant("me")
 		db.set(errTable)
 		first := ask(t.Context(), func(ctx context.Context) (*mutex.Held, error) { return mine.LockWithin(ctx, 3*lease) })
@@ -342,8 +343,8 @@ type slow struct {
 	takes time.Duration
 }
 
-func (s slow) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
-	if kind == store.KindMutex {
+func (s slow) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
+	if kind == driver.KindMutex {
 		time.Sleep(s.takes)
 	}
 	return s.Store.Read(ctx, kind, ids...)
@@ -354,7 +355,7 @@ func TestAnswersAtTheVeryEnd(t *testing.T) {
 	why := fmt.Errorf("as the server says: %w", store.ErrInvalid)
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
-			failing := &refusing{Store: memory.New().Client(), of: operation{"read", store.KindMutex}}
+			failing := &refusing{Store: memory.New().Client(), of: operation{"read", driver.KindMutex}}
 			failing.set(why)
 			m := process(t, slow{failing, time.Second}, "a").Mutex("m")
 			began := time.Now()
@@ -369,7 +370,7 @@ func TestAnswersAtTheVeryEnd(t *testing.T) {
 // A key that another holds stays held when the store fails after that, and the error says both.
 func TestAKeyIsHeldAndThenTheStoreIsAway(t *testing.T) {
 	for where, of := range map[string]operation{
-		"read the lock": {"read", store.KindLock}, "list sessions": {"list", store.KindSession},
+		"read the lock": {"read", driver.KindLock}, "list sessions": {"list", driver.KindSession},
 	} {
 		t.Run(where, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -411,7 +412,7 @@ func TestAKeyIsHeldAndThenTheStoreIsAway(t *testing.T) {
 
 // left are the operations that are left to do when a process that holds a key ends.
 var left = map[string]operation{
-	"write the lock": {"write", store.KindLock}, "write the session": {"write", store.KindSession},
+	"write the lock": {"write", driver.KindLock}, "write the session": {"write", driver.KindSession},
 }
 
 // What the store has said last is in the error of what gives a key back, and of the end.
@@ -431,7 +432,7 @@ func TestGivingBackHasTheLastErrorOfTheStore(t *testing.T) {
 					defer cancel()
 					return do(ctx)
 				}
-				if of.kind == store.KindLock {
+				if of.kind == driver.KindLock {
 					err := limited(h.Unlock)
 					wantError(t, "unlock", err, errTable)
 					wantError(t, "unlock", err, context.DeadlineExceeded)
@@ -439,7 +440,7 @@ func TestGivingBackHasTheLastErrorOfTheStore(t *testing.T) {
 				err = limited(e.Close)
 				wantError(t, "close", err, errTable)
 				wantError(t, "close", err, context.DeadlineExceeded)
-				if of.kind == store.KindSession {
+				if of.kind == driver.KindSession {
 					wantError(t, "wait", e.Wait(), errTable)
 				}
 				db.set(nil)

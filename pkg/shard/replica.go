@@ -19,6 +19,7 @@ import (
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // A Replica is this process's membership in the cluster. Its methods may be called concurrently.
@@ -44,7 +45,7 @@ func Start(ctx context.Context, cfg Config, work Work) (*Replica, error) {
 		return nil, err
 	}
 	if cfg.Options.OpenStore == nil {
-		if _, err := store.Lookup(cfg.Store); err != nil {
+		if _, err := driver.Lookup(cfg.Store); err != nil {
 			return nil, fmt.Errorf("shard.Config: Store: %w (is the package of its driver imported?)", err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -46,10 +47,10 @@ func TestOptionalMethods(t *testing.T) {
 	if got, err := store.Inspect(t.Context(), with); err != nil || got.Server != "Able 1" {
 		t.Errorf("inspect: %+v, %v", got, err)
 	}
-	if err := store.RaiseFloor(t.Context(), without, 7); err != nil {
+	if err := driver.RaiseFloor(t.Context(), without, 7); err != nil {
 		t.Errorf("raise without the method: %v", err)
 	}
-	if err := store.RaiseFloor(t.Context(), with, 7); err != nil || with.floor != 7 {
+	if err := driver.RaiseFloor(t.Context(), with, 7); err != nil || with.floor != 7 {
 		t.Errorf("raise: %d, %v", with.floor, err)
 	}
 }

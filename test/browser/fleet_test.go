@@ -15,6 +15,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 )
@@ -103,9 +104,9 @@ func (f *fleet) waitFor(what string, ok func(harness.Status) bool) {
 }
 
 // list reads all documents of a kind, and notes the revision that later ones have to exceed.
-func (f *fleet) list(kind store.Kind) []store.Doc {
+func (f *fleet) list(kind driver.Kind) []driver.Doc {
 	f.t.Helper()
-	reply, err := f.store.List(f.t.Context(), kind, store.Query{})
+	reply, err := f.store.List(f.t.Context(), kind, driver.Query{})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func (f *fleet) list(kind store.Kind) []store.Doc {
 // join writes sessions and members. They have the replica's task list, and free capacity.
 func (f *fleet) join() {
 	f.t.Helper()
-	docs := f.list(store.KindMember)
+	docs := f.list(driver.KindMember)
 	if len(docs) != 1 {
 		f.t.Fatalf("%d members, want the replica alone", len(docs))
 	}
@@ -127,8 +128,8 @@ func (f *fleet) join() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.list(store.KindSession)
-	var changes []store.Change
+	f.list(driver.KindSession)
+	var changes []driver.Change
 	for n := 1; n < fleetSize; n++ {
 		id := uuid.NewString()
 		s := &simulated{name: fmt.Sprintf("web-%02d", n+1), ids: record.WriterIDs{Session: id}}
@@ -142,8 +143,8 @@ func (f *fleet) join() {
 		own.Caps = map[string]int{f.group: fleetTasks / fleetSize * 5 / 4}
 		own.Zone, own.Opened = "eu-"+string("abc"[n%3]), time.Now().UnixMilli()
 		changes = append(
-			changes, store.Change{Op: store.Put, Doc: s.session.Doc()},
-			store.Change{Op: store.Put, Doc: own.Doc(s.ids.Next())},
+			changes, driver.Change{Op: driver.Put, Doc: s.session.Doc()},
+			driver.Change{Op: driver.Put, Doc: own.Doc(s.ids.Next())},
 		)
 		f.members = append(f.members, s)
 	}
@@ -155,11 +156,11 @@ func (f *fleet) join() {
 func (f *fleet) claim() {
 	f.t.Helper()
 	owned := map[record.Key]bool{}
-	for _, d := range f.list(store.KindLock) {
+	for _, d := range f.list(driver.KindLock) {
 		owned[record.Key(d.ID)] = true
 	}
 	now := time.Now().UnixMilli()
-	var changes []store.Change
+	var changes []driver.Change
 	for i := range fleetTasks {
 		key := record.NewKey(f.group, fmt.Sprintf("topic-%05d", i+1))
 		if owned[key] {
@@ -173,7 +174,7 @@ func (f *fleet) claim() {
 			Status: record.TaskStatus{State: "running", Since: now, FirstSeen: now},
 		}
 		f.locks[key] = lock
-		changes = append(changes, store.Change{Op: store.Put, Doc: lock.Doc()})
+		changes = append(changes, driver.Change{Op: driver.Put, Doc: lock.Doc()})
 	}
 	f.apply(changes...)
 	f.increment(f.group)
@@ -184,7 +185,7 @@ func (f *fleet) move(key record.Key, to *simulated) time.Time {
 	f.t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.list(store.KindGroup)
+	f.list(driver.KindGroup)
 	lock := f.locks[key]
 	before := lock.Rev
 	f.rev = max(f.rev, lock.Rev) + 1
@@ -200,8 +201,8 @@ func (f *fleet) move(key record.Key, to *simulated) time.Time {
 		Reason: lock.Reason, Key: key, From: lock.From, To: lock.Instance, Token: lock.Token, Message: lock.Message,
 	}
 	f.apply(
-		store.Change{Op: store.Put, IfRev: before, Doc: lock.Doc()},
-		store.Change{Op: store.Put, Doc: event.Doc(to.ids.Next())},
+		driver.Change{Op: driver.Put, IfRev: before, Doc: lock.Doc()},
+		driver.Change{Op: driver.Put, Doc: event.Doc(to.ids.Next())},
 	)
 	f.increment(f.group)
 	f.apply(record.EventsWritten())
@@ -231,13 +232,13 @@ func (f *fleet) heartbeats() {
 func (f *fleet) heartbeat() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var changes []store.Change
+	var changes []driver.Change
 	for _, s := range f.members {
 		before := s.session.Rev
 		s.session.Rev++
 		s.session.Heartbeat++
 		s.session.Clock, s.session.WriterID = time.Now().UnixMilli(), s.ids.Next()
-		changes = append(changes, store.Change{Op: store.Put, IfRev: before, Doc: s.session.Doc()})
+		changes = append(changes, driver.Change{Op: driver.Put, IfRev: before, Doc: s.session.Doc()})
 	}
 	if err := f.write(changes...); err != nil {
 		f.t.Error(err)
@@ -246,10 +247,10 @@ func (f *fleet) heartbeat() {
 
 func (f *fleet) increment(counter string) {
 	f.t.Helper()
-	f.apply(store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: counter, Rev: f.rev}})
+	f.apply(driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: counter, Rev: f.rev}})
 }
 
-func (f *fleet) apply(changes ...store.Change) {
+func (f *fleet) apply(changes ...driver.Change) {
 	f.t.Helper()
 	if err := f.write(changes...); err != nil {
 		f.t.Fatal(err)
@@ -257,7 +258,7 @@ func (f *fleet) apply(changes ...store.Change) {
 }
 
 // write applies changes, all of them.
-func (f *fleet) write(changes ...store.Change) error {
+func (f *fleet) write(changes ...driver.Change) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	outs, err := f.store.Apply(ctx, changes...)
@@ -265,7 +266,7 @@ func (f *fleet) write(changes ...store.Change) error {
 		return err
 	}
 	for i, out := range outs {
-		if out.Status != store.Applied {
+		if out.Status != driver.Applied {
 			return fmt.Errorf("%s %s: %v %w", changes[i].Doc.Kind, changes[i].Doc.ID, out.Status, out.Err)
 		}
 	}

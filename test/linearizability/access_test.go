@@ -6,7 +6,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // forever is the end of what may happen at any time from now on.
@@ -33,11 +33,11 @@ type access struct {
 	alone           bool  // each try is an access
 	call, last, end int64 // of the first try, of the last one, and the last reply
 	tries           int
-	change          store.Change // of puts and drops
-	status          store.Status // of puts, drops and increments
-	found           *store.Doc   // as shown; nil: absent
-	shown           bool         // found was shown
-	lineage         string       // of writes, as the reply names it; empty in stores that lose none
+	change          driver.Change // of puts and drops
+	status          driver.Status // of puts, drops and increments
+	found           *driver.Doc   // as shown; nil: absent
+	shown           bool          // found was shown
+	lineage         string        // of writes, as the reply names it; empty in stores that lose none
 }
 
 // problem is what contradicts the store's contract in this access alone.
@@ -47,13 +47,13 @@ func (a access) problem() string {
 	switch {
 	case a.verb != puts && a.verb != drops:
 		return ""
-	case a.status == store.Refused && condition.holds(versionOf(a.found)):
+	case a.status == driver.Refused && condition.holds(versionOf(a.found)):
 		return "refused, and the document as found meets the condition"
-	case a.status == store.Refused && a.found == nil:
+	case a.status == driver.Refused && a.found == nil:
 		return "refused, and no document as found"
-	case a.status == store.Refused && a.found.WriterID == c.Doc.WriterID:
+	case a.status == driver.Refused && a.found.WriterID == c.Doc.WriterID:
 		return "refused, and the document as found is what it wrote"
-	case a.status == store.Overtaken && a.verb == puts && a.found != nil && a.found.Rev <= c.Doc.Rev:
+	case a.status == driver.Overtaken && a.verb == puts && a.found != nil && a.found.Rev <= c.Doc.Rev:
 		return "overtaken, and the document as found cannot have come after it"
 	}
 	return ""
@@ -79,7 +79,7 @@ func (a access) String() string {
 	}
 	switch {
 	case !a.shown:
-	case a.found != nil && a.found.Kind == store.KindGroup:
+	case a.found != nil && a.found.Kind == driver.KindGroup:
 		text += fmt.Sprintf(", shows %d", a.found.Count)
 	default:
 		text += ", shows " + versionOf(a.found).String()
@@ -87,13 +87,13 @@ func (a access) String() string {
 	return text
 }
 
-func statusName(s store.Status) string {
+func statusName(s driver.Status) string {
 	switch s {
-	case store.Applied:
+	case driver.Applied:
 		return "applied"
-	case store.Refused:
+	case driver.Refused:
 		return "refused"
-	case store.Overtaken:
+	case driver.Overtaken:
 		return "overtaken"
 	default:
 		return "unknown"
@@ -122,16 +122,16 @@ func documentSteps(history []access, freshLists bool) []porcupine.Operation {
 		case drops:
 			s.version = absent
 			switch a.status {
-			case store.Applied:
+			case driver.Applied:
 				s.act = removes
 				add(a.call, a.end, s)
-			case store.Unknown:
+			case driver.Unknown:
 				s.act = mayRemove
 				add(a.call, forever, s)
-			case store.Overtaken:
+			case driver.Overtaken:
 				s.act = mayRemove
 				add(a.call, a.end, s)
-			case store.Refused:
+			case driver.Refused:
 				if a.tries > 1 { // an earlier try may have removed it, before somebody else created it again
 					s.act = mayRemove
 					add(a.call, a.end, s)
@@ -145,28 +145,28 @@ func documentSteps(history []access, freshLists bool) []porcupine.Operation {
 
 // writing is when a put may have happened, and whether it matters. What was not applied for sure and was never seen by
 // anybody has no consequence.
-func (a access) writing(seen map[store.WriterID]int64) (call, end int64, act act, happened bool) {
+func (a access) writing(seen map[driver.WriterID]int64) (call, end int64, act act, happened bool) {
 	first, ever := seen[a.change.Doc.WriterID]
 	switch a.status {
-	case store.Applied:
+	case driver.Applied:
 		if a.alone {
 			return a.call, a.end, repeats, true
 		}
 		return a.call, a.end, writes, true
-	case store.Overtaken, store.Unknown:
+	case driver.Overtaken, driver.Unknown:
 		if a.alone {
 			return a.call, forever, mayWrite, ever
 		}
 		return a.call, max(first, a.call), writes, ever
-	case store.Refused:
+	case driver.Refused:
 	}
 	return 0, 0, 0, false
 }
 
 // firstSeen is when the first reply came that shows each write's version.
-func firstSeen(history []access) map[store.WriterID]int64 {
-	seen := map[store.WriterID]int64{}
-	note := func(s store.WriterID, at int64) {
+func firstSeen(history []access) map[driver.WriterID]int64 {
+	seen := map[driver.WriterID]int64{}
+	note := func(s driver.WriterID, at int64) {
 		if first, ok := seen[s]; !ok || at < first {
 			seen[s] = at
 		}
@@ -175,7 +175,7 @@ func firstSeen(history []access) map[store.WriterID]int64 {
 		if a.shown && a.found != nil {
 			note(a.found.WriterID, a.end)
 		}
-		if a.verb == puts && a.status == store.Applied {
+		if a.verb == puts && a.status == driver.Applied {
 			note(a.change.Doc.WriterID, a.end)
 		}
 	}
@@ -190,7 +190,7 @@ func counterSteps(history []access, freshLists bool) []porcupine.Operation {
 		switch {
 		case a.verb == increments:
 			op.Input = counterStep{raise: true}
-			if a.status != store.Applied {
+			if a.status != driver.Applied {
 				op.Return = forever
 			}
 		case a.verb == lists && !freshLists:

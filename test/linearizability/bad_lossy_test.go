@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // in puts an access into a lineage.
@@ -17,8 +17,8 @@ func in(lineage string, a access) access {
 // A loss needs another lineage, goes back to a state that was, and no one goes back to a lineage that has ended.
 func TestBadLosses(t *testing.T) {
 	t.Parallel()
-	created := in("a", put(1, 2, 0, 1, 1, store.Applied, nil))
-	second := in("a", put(3, 4, 1, 2, 2, store.Applied, nil))
+	created := in("a", put(1, 2, 0, 1, 1, driver.Applied, nil))
+	second := in("a", put(3, 4, 1, 2, 2, driver.Applied, nil))
 	for name, tc := range map[string]struct{ good, bad []access }{
 		"a write is lost": {
 			good: []access{created, second, in("b", read(5, 6, doc(1, 1)))},
@@ -46,42 +46,42 @@ func TestBadLosses(t *testing.T) {
 		},
 		"a write without an answer lands after the loss": {
 			good: []access{
-				created, in("a", put(2, 3, 1, 2, 9, store.Unknown, nil)), second,
+				created, in("a", put(2, 3, 1, 2, 9, driver.Unknown, nil)), second,
 				in("b", read(5, 6, doc(2, 9))),
 			},
 			bad: []access{
-				created, in("a", put(2, 3, 1, 2, 9, store.Unknown, nil)), second,
+				created, in("a", put(2, 3, 1, 2, 9, driver.Unknown, nil)), second,
 				in("a", read(5, 6, doc(2, 9))),
 			},
 		},
 		"a write without an answer lands in three lineages": {
 			good: []access{
-				created, in("", put(2, 30, 1, 2, 9, store.Unknown, nil)), in("a", read(5, 6, doc(2, 9))),
+				created, in("", put(2, 30, 1, 2, 9, driver.Unknown, nil)), in("a", read(5, 6, doc(2, 9))),
 				in("b", read(7, 8, doc(1, 1))), in("b", read(9, 10, doc(2, 9))),
 				in("c", read(11, 12, doc(1, 1))), in("c", read(13, 14, doc(2, 9))),
 			},
 			bad: []access{
-				created, in("", put(2, 30, 1, 2, 9, store.Unknown, nil)), in("a", read(5, 6, doc(2, 9))),
+				created, in("", put(2, 30, 1, 2, 9, driver.Unknown, nil)), in("a", read(5, 6, doc(2, 9))),
 				in("b", read(7, 8, doc(1, 1))), in("b", read(9, 10, doc(2, 9))),
 				in("c", read(11, 12, doc(1, 1))), in("b", read(13, 14, doc(2, 9))),
 			},
 		},
 		"a write is built upon one of the same revision that no one was shown": {
 			good: []access{
-				created, second, in("b", read(5, 6, doc(1, 1))), in("", put(7, 8, 1, 2, 9, store.Unknown, nil)),
-				in("b", put(9, 10, 2, 3, 3, store.Applied, nil)),
+				created, second, in("b", read(5, 6, doc(1, 1))), in("", put(7, 8, 1, 2, 9, driver.Unknown, nil)),
+				in("b", put(9, 10, 2, 3, 3, driver.Applied, nil)),
 			},
 			bad: []access{
-				created, second, in("b", read(5, 6, doc(1, 1))), in("", put(11, 12, 1, 2, 9, store.Unknown, nil)),
-				in("b", put(9, 10, 2, 3, 3, store.Applied, nil)),
+				created, second, in("b", read(5, 6, doc(1, 1))), in("", put(11, 12, 1, 2, 9, driver.Unknown, nil)),
+				in("b", put(9, 10, 2, 3, 3, driver.Applied, nil)),
 			},
 		},
 		"two writes at one revision in one lineage": {
-			good: []access{created, second, in("b", put(5, 6, 1, 2, 3, store.Applied, nil))},
-			bad:  []access{created, second, in("a", put(5, 6, 1, 2, 3, store.Applied, nil))},
+			good: []access{created, second, in("b", put(5, 6, 1, 2, 3, driver.Applied, nil))},
+			bad:  []access{created, second, in("a", put(5, 6, 1, 2, 3, driver.Applied, nil))},
 		},
 	} {
-		d := document{kind: store.KindLock, id: "g/k", history: tc.good}
+		d := document{kind: driver.KindLock, id: "g/k", history: tc.good}
 		if found := d.judge(name, database{loses: true}); len(found) > 0 {
 			t.Errorf("%s: the good history is rejected: %s", name, found[0].text)
 		}
@@ -95,14 +95,14 @@ func TestBadLosses(t *testing.T) {
 // Thirty copies of a write that got no answer do not keep the search from an end.
 func TestBadAmongCopies(t *testing.T) {
 	t.Parallel()
-	history := []access{in("a", put(1, 2, 0, 1, 1, store.Applied, nil))}
+	history := []access{in("a", put(1, 2, 0, 1, 1, driver.Applied, nil))}
 	for i := range int64(15) {
 		lost := drop(10*i+3, 10*i+4)
-		lost.status = store.Unknown
-		history = append(history, in("", lost), in("", alone(put(10*i+5, 10*i+6, 0, 1, 1, store.Unknown, nil))))
+		lost.status = driver.Unknown
+		history = append(history, in("", lost), in("", alone(put(10*i+5, 10*i+6, 0, 1, 1, driver.Unknown, nil))))
 	}
 	history = append(history, in("a", read(200, 201, nil)), in("a", read(202, 203, doc(1, 1))))
-	d := document{kind: store.KindLock, id: "g/k", history: history}
+	d := document{kind: driver.KindLock, id: "g/k", history: history}
 	if found := d.judge("copies", database{loses: true}); len(found) > 0 {
 		t.Errorf("the good history is rejected: %s", found[0].text)
 	}
@@ -116,17 +116,17 @@ func TestBadAmongCopies(t *testing.T) {
 func TestBadLossesOfCounters(t *testing.T) {
 	t.Parallel()
 	raise := func(lineage string, call, end int64) access {
-		return in(lineage, access{verb: increments, call: call, last: call, end: end, status: store.Applied})
+		return in(lineage, access{verb: increments, call: call, last: call, end: end, status: driver.Applied})
 	}
 	shows := func(lineage string, call, end, count int64) access {
-		return in(lineage, read(call, end, &store.Doc{Kind: store.KindGroup, ID: "g", Count: count}))
+		return in(lineage, read(call, end, &driver.Doc{Kind: driver.KindGroup, ID: "g", Count: count}))
 	}
 	two := []access{raise("a", 1, 2), raise("a", 3, 4), shows("a", 5, 6, 2)}
 	for name, tc := range map[string]struct{ good, bad access }{
 		"a raise is lost":       {shows("b", 7, 8, 1), shows("a", 7, 8, 1)},
 		"more than were raised": {shows("b", 7, 8, 0), shows("b", 7, 8, 3)},
 	} {
-		d := document{kind: store.KindGroup, id: "g", history: slices.Concat(two, []access{tc.good})}
+		d := document{kind: driver.KindGroup, id: "g", history: slices.Concat(two, []access{tc.good})}
 		if found := d.judge(name, database{loses: true}); len(found) > 0 {
 			t.Errorf("%s: the good history is rejected: %s", name, found[0].text)
 		}

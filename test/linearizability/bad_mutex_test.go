@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/protocol"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // had is a turn from asking until it gave the mutex back, seen to hold it at each moment of uses.
@@ -185,7 +185,7 @@ func TestBadKeptMutexes(t *testing.T) {
 // been before another, it is not guessed.
 func TestBadChainIsNotGuessed(t *testing.T) {
 	t.Parallel()
-	id := func(seq int64) store.WriterID { return store.WriterID{Session: "s", Seq: seq} }
+	id := func(seq int64) driver.WriterID { return driver.WriterID{Session: "s", Seq: seq} }
 	made := func(seq, ifRev, rev int64, maybe, surely bool) *written {
 		return &written{by: id(seq), ifRev: ifRev, doc: protocol.MutexDoc{Rev: rev}, maybe: maybe, surely: surely}
 	}
@@ -199,11 +199,11 @@ func TestBadChainIsNotGuessed(t *testing.T) {
 		"none that can have been before": {[]*written{made(1, 0, 3, true, true)}, 1},
 	} {
 		q := newQueues()
-		q.all["locks/m"] = map[store.WriterID]*written{id(9): made(9, 4, 5, true, true)}
+		q.all["locks/m"] = map[driver.WriterID]*written{id(9): made(9, 4, 5, true, true)}
 		for _, w := range tc.before {
 			q.all["locks/m"][w.by] = w
 		}
-		if chain := q.chain(store.Doc{ID: "locks/m", WriterID: id(9)}); len(chain) != tc.want {
+		if chain := q.chain(driver.Doc{ID: "locks/m", WriterID: id(9)}); len(chain) != tc.want {
 			t.Errorf("%s: %d writes, want %d", name, len(chain), tc.want)
 		}
 	}

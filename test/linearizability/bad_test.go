@@ -8,27 +8,27 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // A checker that cannot fail proves nothing: these histories are wrong, each in its own way, and beside each is the one
 // that is right.
 
-func doc(rev, seq int64) *store.Doc {
-	return &store.Doc{Kind: store.KindLock, ID: "g/k", Rev: rev, WriterID: store.WriterID{Session: "c", Seq: seq}}
+func doc(rev, seq int64) *driver.Doc {
+	return &driver.Doc{Kind: driver.KindLock, ID: "g/k", Rev: rev, WriterID: driver.WriterID{Session: "c", Seq: seq}}
 }
 
-func read(call, end int64, found *store.Doc) access {
+func read(call, end int64, found *driver.Doc) access {
 	return access{verb: reads, call: call, last: call, end: end, found: found, shown: true}
 }
 
 // put writes revision rev of writer ID seq at ifRev. found is shown unless it was applied or is unknown.
-func put(call, end, ifRev, rev, seq int64, status store.Status, found *store.Doc) access {
+func put(call, end, ifRev, rev, seq int64, status driver.Status, found *driver.Doc) access {
 	a := access{
 		verb: puts, call: call, last: call, end: end, status: status,
-		change: store.Change{IfRev: ifRev, Doc: *doc(rev, seq)},
+		change: driver.Change{IfRev: ifRev, Doc: *doc(rev, seq)},
 	}
-	a.found, a.shown = found, status == store.Refused || status == store.Overtaken
+	a.found, a.shown = found, status == driver.Refused || status == driver.Overtaken
 	return a
 }
 
@@ -41,38 +41,38 @@ func alone(a access) access {
 // drop deletes revision 1.
 func drop(call, end int64) access {
 	return access{
-		verb: drops, call: call, last: call, end: end, status: store.Applied,
-		change: store.Change{Op: store.Delete, IfRev: 1},
+		verb: drops, call: call, last: call, end: end, status: driver.Applied,
+		change: driver.Change{Op: driver.Delete, IfRev: 1},
 	}
 }
 
 func TestBadDocuments(t *testing.T) {
 	t.Parallel()
-	created := put(1, 2, 0, 1, 1, store.Applied, nil)
+	created := put(1, 2, 0, 1, 1, driver.Applied, nil)
 	for name, tc := range map[string]struct {
 		good, bad []access
 	}{
 		"lost update": {
 			good: []access{
-				created, put(3, 6, 1, 2, 2, store.Applied, nil), put(3, 6, 1, 2, 3, store.Refused, doc(2, 2)),
+				created, put(3, 6, 1, 2, 2, driver.Applied, nil), put(3, 6, 1, 2, 3, driver.Refused, doc(2, 2)),
 			},
-			bad: []access{created, put(3, 6, 1, 2, 2, store.Applied, nil), put(3, 6, 1, 2, 3, store.Applied, nil)},
+			bad: []access{created, put(3, 6, 1, 2, 2, driver.Applied, nil), put(3, 6, 1, 2, 3, driver.Applied, nil)},
 		},
 		"stale read": {
-			good: []access{created, put(3, 5, 1, 2, 2, store.Applied, nil), read(4, 6, doc(1, 1))},
-			bad:  []access{created, put(3, 4, 1, 2, 2, store.Applied, nil), read(5, 6, doc(1, 1))},
+			good: []access{created, put(3, 5, 1, 2, 2, driver.Applied, nil), read(4, 6, doc(1, 1))},
+			bad:  []access{created, put(3, 4, 1, 2, 2, driver.Applied, nil), read(5, 6, doc(1, 1))},
 		},
 		"stale refusal": {
 			good: []access{
-				created, put(3, 4, 1, 2, 2, store.Applied, nil), put(5, 6, 1, 3, 3, store.Refused, doc(2, 2)),
+				created, put(3, 4, 1, 2, 2, driver.Applied, nil), put(5, 6, 1, 3, 3, driver.Refused, doc(2, 2)),
 			},
 			bad: []access{
-				created, put(3, 4, 1, 2, 2, store.Applied, nil), put(5, 6, 2, 3, 3, store.Refused, doc(1, 1)),
+				created, put(3, 4, 1, 2, 2, driver.Applied, nil), put(5, 6, 2, 3, 3, driver.Refused, doc(1, 1)),
 			},
 		},
 		"created twice": {
-			good: []access{created, drop(3, 4), put(5, 6, 0, 9, 2, store.Applied, nil)},
-			bad:  []access{created, put(5, 6, 0, 9, 2, store.Applied, nil)},
+			good: []access{created, drop(3, 4), put(5, 6, 0, 9, 2, driver.Applied, nil)},
+			bad:  []access{created, put(5, 6, 0, 9, 2, driver.Applied, nil)},
 		},
 		"an acknowledged write is gone": {
 			good: []access{created, read(3, 4, doc(1, 1))},
@@ -80,19 +80,19 @@ func TestBadDocuments(t *testing.T) {
 		},
 		"reads go back": {
 			good: []access{
-				created, put(3, 9, 1, 2, 2, store.Unknown, nil), read(4, 5, doc(1, 1)), read(6, 7, doc(2, 2)),
+				created, put(3, 9, 1, 2, 2, driver.Unknown, nil), read(4, 5, doc(1, 1)), read(6, 7, doc(2, 2)),
 			},
 			bad: []access{
-				created, put(3, 9, 1, 2, 2, store.Unknown, nil), read(4, 5, doc(2, 2)), read(6, 7, doc(1, 1)),
+				created, put(3, 9, 1, 2, 2, driver.Unknown, nil), read(4, 5, doc(2, 2)), read(6, 7, doc(1, 1)),
 			},
 		},
 		"refused, and seen": {
-			good: []access{created, put(3, 4, 1, 2, 2, store.Unknown, nil), read(5, 6, doc(2, 2))},
-			bad:  []access{created, put(3, 4, 1, 2, 2, store.Refused, doc(1, 1)), read(5, 6, doc(2, 2))},
+			good: []access{created, put(3, 4, 1, 2, 2, driver.Unknown, nil), read(5, 6, doc(2, 2))},
+			bad:  []access{created, put(3, 4, 1, 2, 2, driver.Refused, doc(1, 1)), read(5, 6, doc(2, 2))},
 		},
 		"unknown, and seen before it was sent": {
-			good: []access{created, put(3, 4, 1, 2, 2, store.Unknown, nil), read(3, 4, doc(2, 2))},
-			bad:  []access{created, put(5, 6, 1, 2, 2, store.Unknown, nil), read(3, 4, doc(2, 2))},
+			good: []access{created, put(3, 4, 1, 2, 2, driver.Unknown, nil), read(3, 4, doc(2, 2))},
+			bad:  []access{created, put(5, 6, 1, 2, 2, driver.Unknown, nil), read(3, 4, doc(2, 2))},
 		},
 		"removed, and shown": {
 			good: []access{created, drop(3, 5), read(4, 6, doc(1, 1))},
@@ -100,20 +100,20 @@ func TestBadDocuments(t *testing.T) {
 		},
 		"what was deleted comes back with a late creation, and a late write": {
 			good: []access{
-				alone(put(1, 2, 0, 1, 1, store.Unknown, nil)), alone(put(3, 4, 0, 1, 1, store.Applied, nil)),
-				alone(put(5, 6, 1, 2, 2, store.Unknown, nil)), drop(7, 8), read(9, 10, doc(2, 2)),
+				alone(put(1, 2, 0, 1, 1, driver.Unknown, nil)), alone(put(3, 4, 0, 1, 1, driver.Applied, nil)),
+				alone(put(5, 6, 1, 2, 2, driver.Unknown, nil)), drop(7, 8), read(9, 10, doc(2, 2)),
 			},
 			bad: []access{
-				alone(put(3, 4, 0, 1, 1, store.Applied, nil)), alone(put(5, 6, 1, 2, 2, store.Unknown, nil)),
+				alone(put(3, 4, 0, 1, 1, driver.Applied, nil)), alone(put(5, 6, 1, 2, 2, driver.Unknown, nil)),
 				drop(7, 8), read(9, 10, doc(2, 2)),
 			},
 		},
 		"an unknown creation happens twice": {
 			good: []access{
-				alone(put(1, 2, 0, 1, 1, store.Unknown, nil)), alone(put(3, 4, 0, 1, 1, store.Applied, nil)),
+				alone(put(1, 2, 0, 1, 1, driver.Unknown, nil)), alone(put(3, 4, 0, 1, 1, driver.Applied, nil)),
 				drop(5, 6), read(7, 8, doc(1, 1)),
 			},
-			bad: []access{put(3, 4, 0, 1, 1, store.Applied, nil), drop(5, 6), read(7, 8, doc(1, 1))},
+			bad: []access{put(3, 4, 0, 1, 1, driver.Applied, nil), drop(5, 6), read(7, 8, doc(1, 1))},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,26 +129,26 @@ func TestBadDocuments(t *testing.T) {
 
 func TestBadCounters(t *testing.T) {
 	t.Parallel()
-	raise := func(call, end int64, s store.Status) access {
+	raise := func(call, end int64, s driver.Status) access {
 		return access{verb: increments, call: call, end: end, status: s}
 	}
 	shows := func(call, end, count int64) access {
-		return read(call, end, &store.Doc{Kind: store.KindGroup, Count: count})
+		return read(call, end, &driver.Doc{Kind: driver.KindGroup, Count: count})
 	}
 	for name, tc := range map[string]struct {
 		good, bad []access
 	}{
 		"a raise is lost": {
-			good: []access{raise(1, 2, store.Applied), raise(1, 2, store.Applied), shows(3, 4, 2)},
-			bad:  []access{raise(1, 2, store.Applied), raise(1, 2, store.Applied), shows(3, 4, 1)},
+			good: []access{raise(1, 2, driver.Applied), raise(1, 2, driver.Applied), shows(3, 4, 2)},
+			bad:  []access{raise(1, 2, driver.Applied), raise(1, 2, driver.Applied), shows(3, 4, 1)},
 		},
 		"a raise counts twice": {
-			good: []access{raise(1, 2, store.Applied), raise(1, 2, store.Unknown), shows(3, 4, 2)},
-			bad:  []access{raise(1, 2, store.Applied), shows(3, 4, 2)},
+			good: []access{raise(1, 2, driver.Applied), raise(1, 2, driver.Unknown), shows(3, 4, 2)},
+			bad:  []access{raise(1, 2, driver.Applied), shows(3, 4, 2)},
 		},
 		"it goes back": {
-			good: []access{raise(1, 2, store.Unknown), shows(3, 4, 0), shows(5, 6, 1)},
-			bad:  []access{raise(1, 2, store.Unknown), shows(3, 4, 1), shows(5, 6, 0)},
+			good: []access{raise(1, 2, driver.Unknown), shows(3, 4, 0), shows(5, 6, 1)},
+			bad:  []access{raise(1, 2, driver.Unknown), shows(3, 4, 1), shows(5, 6, 0)},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -165,11 +165,11 @@ func TestBadCounters(t *testing.T) {
 func TestBadAnswers(t *testing.T) {
 	t.Parallel()
 	for want, a := range map[string]access{
-		"meets the condition":                 put(1, 2, 1, 2, 2, store.Refused, doc(1, 1)),
-		"no document":                         put(1, 2, 1, 2, 2, store.Refused, nil),
-		"is what it wrote":                    put(1, 2, 1, 2, 2, store.Refused, doc(2, 2)),
-		"cannot have come after":              put(1, 2, 1, 5, 2, store.Overtaken, doc(3, 3)),
-		"and the document as found meets the": put(1, 2, 0, 5, 2, store.Refused, nil),
+		"meets the condition":                 put(1, 2, 1, 2, 2, driver.Refused, doc(1, 1)),
+		"no document":                         put(1, 2, 1, 2, 2, driver.Refused, nil),
+		"is what it wrote":                    put(1, 2, 1, 2, 2, driver.Refused, doc(2, 2)),
+		"cannot have come after":              put(1, 2, 1, 5, 2, driver.Overtaken, doc(3, 3)),
+		"and the document as found meets the": put(1, 2, 0, 5, 2, driver.Refused, nil),
 	} {
 		if got := a.problem(); !strings.Contains(got, want) {
 			t.Errorf("%v: %q, want %q", a, got, want)
@@ -329,7 +329,7 @@ func TestBadValues(t *testing.T) {
 func TestReport(t *testing.T) {
 	t.Parallel()
 	d := document{
-		kind: store.KindLock, id: "g/k", history: []access{put(1, 2, 0, 1, 1, store.Applied, nil), read(3, 4, nil)},
+		kind: driver.KindLock, id: "g/k", history: []access{put(1, 2, 0, 1, 1, driver.Applied, nil), read(3, 4, nil)},
 	}
 	found := d.judge("lock g/k", database{freshLists: true})
 	if len(found) != 1 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/test/suites"
 )
@@ -39,15 +40,15 @@ func (d *dice) below(n int) int {
 // careless writes whatever the revision is. It is slow, so that others write meanwhile.
 type careless struct {
 	store.Store
-	only store.Kind // empty: all
+	only driver.Kind // empty: all
 	dice *dice
 }
 
-func (s careless) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (s careless) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	time.Sleep(time.Duration(s.dice.below(5_000)) * time.Microsecond)
-	changes = append([]store.Change(nil), changes...)
+	changes = append([]driver.Change(nil), changes...)
 	for i, c := range changes {
-		if c.Op != store.Put || s.only != "" && s.only != c.Doc.Kind {
+		if c.Op != driver.Put || s.only != "" && s.only != c.Doc.Kind {
 			continue
 		}
 		res, err := s.Read(ctx, c.Doc.Kind, c.Doc.ID)
@@ -63,10 +64,10 @@ type forgetful struct {
 	store.Store
 	dice *dice
 	mu   sync.Mutex
-	seen map[string]store.Doc
+	seen map[string]driver.Doc
 }
 
-func (s *forgetful) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (s *forgetful) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	res, err := s.Store.Read(ctx, kind, ids...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,11 +84,11 @@ func (s *forgetful) Read(ctx context.Context, kind store.Kind, ids ...string) (s
 // hopeful takes an unknown outcome for a good one.
 type hopeful struct{ store.Store }
 
-func (s hopeful) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (s hopeful) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	outs, err := s.Store.Apply(ctx, changes...)
 	for i := range outs {
-		if outs[i].Status == store.Unknown {
-			outs[i] = store.Outcome{Status: store.Applied}
+		if outs[i].Status == driver.Unknown {
+			outs[i] = driver.Outcome{Status: driver.Applied}
 		}
 	}
 	return outs, err
@@ -96,15 +97,15 @@ func (s hopeful) Apply(ctx context.Context, changes ...store.Change) ([]store.Ou
 // gloomy says that what is unknown was refused.
 type gloomy struct{ store.Store }
 
-func (s gloomy) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (s gloomy) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	outs, err := s.Store.Apply(ctx, changes...)
 	for i, c := range changes {
-		if len(outs) == 0 || outs[i].Status != store.Unknown || c.Op != store.Put {
+		if len(outs) == 0 || outs[i].Status != driver.Unknown || c.Op != driver.Put {
 			continue
 		}
 		res, err := s.Read(context.WithoutCancel(ctx), c.Doc.Kind, c.Doc.ID)
 		if err == nil && len(res.Docs) == 1 && res.Docs[0].Rev != c.IfRev {
-			outs[i] = store.Outcome{Status: store.Refused, Doc: &res.Docs[0]}
+			outs[i] = driver.Outcome{Status: driver.Refused, Doc: &res.Docs[0]}
 		}
 	}
 	return outs, err
@@ -159,7 +160,7 @@ func TestBrokenStores(t *testing.T) {
 			func(s store.Store, d *dice) store.Store { return careless{Store: faulty(s), dice: d} }, true,
 		},
 		"reads from a stale cache": {func(s store.Store, d *dice) store.Store {
-			return &forgetful{Store: faulty(s), dice: d, seen: map[string]store.Doc{}}
+			return &forgetful{Store: faulty(s), dice: d, seen: map[string]driver.Doc{}}
 		}, true},
 		"says applied for what is unknown": {
 			func(s store.Store, _ *dice) store.Store { return hopeful{faulty(s)} }, true,
@@ -191,20 +192,20 @@ type hasty struct {
 	dice *dice
 }
 
-func (s *hasty) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (s *hasty) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	for _, c := range changes {
-		if c.Doc.Kind == store.KindSession && c.IfRev == 0 {
+		if c.Doc.Kind == driver.KindSession && c.IfRev == 0 {
 			s.own.Store(&c.Doc.ID)
 		}
 	}
 	return s.Store.Apply(ctx, changes...)
 }
 
-func (s *hasty) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (s *hasty) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	res, err := s.Store.List(ctx, kind, q)
 	own := s.own.Load()
 	for i, d := range res.Docs {
-		if kind == store.KindSession && own != nil && d.ID != *own && s.dice.below(30) == 0 {
+		if kind == driver.KindSession && own != nil && d.ID != *own && s.dice.below(30) == 0 {
 			res.Docs[i].State = "dead"
 		}
 	}
@@ -223,10 +224,10 @@ func TestBrokenLocks(t *testing.T) {
 			func(s store.Store, d *dice) store.Store { return careless{Store: s, dice: d} }, true,
 		},
 		"ignores the revision of values": {
-			func(s store.Store, d *dice) store.Store { return careless{s, store.KindValue, d} }, true,
+			func(s store.Store, d *dice) store.Store { return careless{s, driver.KindValue, d} }, true,
 		},
 		"ignores the revision of mutexes": {
-			func(s store.Store, d *dice) store.Store { return careless{s, store.KindMutex, d} }, true,
+			func(s store.Store, d *dice) store.Store { return careless{s, driver.KindMutex, d} }, true,
 		},
 		"shows live sessions as dead": {
 			func(s store.Store, d *dice) store.Store { return &hasty{Store: s, dice: d} }, true,

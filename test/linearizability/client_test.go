@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // document is one document of a round, and its history so far.
 type document struct {
-	kind     store.Kind
+	kind     driver.Kind
 	id       string
 	deleted  bool // it may be deleted, and created again
 	mu       sync.Mutex
@@ -35,9 +36,9 @@ func (d *document) note(a access) {
 		d.newest = absent
 	case a.shown && a.found.Rev > d.newest.Rev:
 		d.newest = versionOf(a.found)
-	case a.status == store.Applied && a.verb == drops:
+	case a.status == driver.Applied && a.verb == drops:
 		d.newest = absent
-	case a.status == store.Applied && a.verb == puts && a.written().Rev > d.newest.Rev:
+	case a.status == driver.Applied && a.verb == puts && a.written().Rev > d.newest.Rev:
 		d.newest = a.written()
 	}
 }
@@ -51,11 +52,11 @@ func (d *document) latest() version {
 // ledger knows every document as it was sent, so that what is shown can be compared with it.
 type ledger struct {
 	mu      sync.Mutex
-	sent    map[store.WriterID]store.Doc
+	sent    map[driver.WriterID]driver.Doc
 	highest int64 // revision of a creation
 }
 
-func (l *ledger) enter(d store.Doc) {
+func (l *ledger) enter(d driver.Doc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sent[d.WriterID] = d
@@ -70,8 +71,8 @@ func (l *ledger) rise() int64 {
 }
 
 // check says what is wrong with a document as it was shown: it never was, or not so.
-func (l *ledger) check(d store.Doc) string {
-	if d.Kind == store.KindGroup {
+func (l *ledger) check(d driver.Doc) string {
+	if d.Kind == driver.KindGroup {
 		return ""
 	}
 	l.mu.Lock()
@@ -156,7 +157,7 @@ func (c *client) hurried(ctx context.Context) (context.Context, context.CancelFu
 func (c *client) read(ctx context.Context, at int) {
 	kind := c.round.docs[0].kind
 	if c.random.IntN(6) == 0 {
-		kind = store.KindGroup
+		kind = driver.KindGroup
 	}
 	docs := c.choose(at, 4, func(d *document) bool { return d.kind == kind })
 	if len(docs) == 0 {
@@ -180,7 +181,7 @@ func (c *client) list(ctx context.Context) {
 	defer cancel()
 	call := now()
 	kind := c.round.docs[0].kind
-	res, err := c.store.List(ctx, kind, store.Query{Group: c.round.group})
+	res, err := c.store.List(ctx, kind, driver.Query{Group: c.round.group})
 	if err == nil {
 		var all []*document
 		for _, d := range c.round.docs {
@@ -193,11 +194,11 @@ func (c *client) list(ctx context.Context) {
 }
 
 // shown notes what a read or list showed of docs.
-func (c *client) shown(v verb, docs []*document, res store.Reply, call, end int64) {
+func (c *client) shown(v verb, docs []*document, res driver.Reply, call, end int64) {
 	found := res.Docs
 	for _, d := range docs {
 		a := access{client: c.n, verb: v, call: call, last: call, end: end, tries: 1, shown: true, lineage: res.Lineage}
-		if at := slices.IndexFunc(found, func(f store.Doc) bool { return f.ID == d.id }); at >= 0 {
+		if at := slices.IndexFunc(found, func(f driver.Doc) bool { return f.ID == d.id }); at >= 0 {
 			a.found = &found[at]
 		}
 		if v == lists && a.found == nil {
@@ -242,7 +243,7 @@ func (c *client) write(ctx context.Context, at int) {
 		c.send(ctx, all)
 		last := try == 6 || c.random.IntN(8) == 0 || ctx.Err() != nil
 		all = slices.DeleteFunc(all, func(p *pending) bool {
-			unsure := p.a.status == store.Unknown
+			unsure := p.a.status == driver.Unknown
 			if !unsure || last || p.a.alone {
 				c.finish(p)
 			}
@@ -256,17 +257,17 @@ func (c *client) write(ctx context.Context, at int) {
 
 func (c *client) finish(p *pending) {
 	c.note(p.doc, p.a)
-	if p.a.status == store.Applied && p.a.verb == puts {
+	if p.a.status == driver.Applied && p.a.verb == puts {
 		c.known[p.doc] = p.a.written()
 	}
-	if p.a.status == store.Applied && p.a.verb == drops {
+	if p.a.status == driver.Applied && p.a.verb == drops {
 		c.known[p.doc] = absent
 	}
 }
 
 // send makes one try of each.
 func (c *client) send(ctx context.Context, all []*pending) {
-	changes := make([]store.Change, 0, len(all))
+	changes := make([]driver.Change, 0, len(all))
 	for _, p := range all {
 		changes = append(changes, p.a.change)
 	}
@@ -284,7 +285,7 @@ func (c *client) send(ctx context.Context, all []*pending) {
 			a.call = call
 		}
 		a.last, a.end, a.status, a.lineage = call, end, outs[i].Status, outs[i].Lineage
-		a.found, a.shown = outs[i].Doc, a.status == store.Refused || a.status == store.Overtaken
+		a.found, a.shown = outs[i].Doc, a.status == driver.Refused || a.status == driver.Overtaken
 	}
 }
 
@@ -295,18 +296,18 @@ func (c *client) change(d *document) access {
 		base = d.latest()
 	}
 	a := access{
-		client: c.n, verb: puts, alone: d.deleted || d.kind == store.KindGroup,
-		change: store.Change{IfRev: base.Rev, Doc: store.Doc{Kind: d.kind, ID: d.id}},
+		client: c.n, verb: puts, alone: d.deleted || d.kind == driver.KindGroup,
+		change: driver.Change{IfRev: base.Rev, Doc: driver.Doc{Kind: d.kind, ID: d.id}},
 	}
 	doc := &a.change.Doc
 	c.seq++
-	doc.WriterID = store.WriterID{Session: c.name, Seq: c.seq}
+	doc.WriterID = driver.WriterID{Session: c.name, Seq: c.seq}
 	switch {
-	case d.kind == store.KindGroup:
-		a.verb, a.change.Op, a.change.IfRev = increments, store.Increment, 0
+	case d.kind == driver.KindGroup:
+		a.verb, a.change.Op, a.change.IfRev = increments, driver.Increment, 0
 		return a
 	case d.deleted && base != absent && c.random.IntN(4) == 0:
-		a.verb, a.change.Op = drops, store.Delete
+		a.verb, a.change.Op = drops, driver.Delete
 		return a
 	case base == absent:
 		doc.Rev = c.round.ledger.rise()
@@ -319,7 +320,7 @@ func (c *client) change(d *document) access {
 }
 
 // fill gives a document contents that no other has.
-func (c *client) fill(doc *store.Doc) {
+func (c *client) fill(doc *driver.Doc) {
 	doc.Group, doc.Count, doc.Suspended = c.round.group, c.seq, c.random.IntN(2) == 0
 	doc.Body = fmt.Appendf(nil, `{"by":"%s/%d"}`, c.name, c.seq)
 	if c.random.IntN(2) == 0 {

@@ -5,14 +5,14 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // version is one state of a document. The writer ID names the write that made it; the zero version is an absent
 // document.
 type version struct {
 	Rev    int64
-	Writer store.WriterID
+	Writer driver.WriterID
 }
 
 var absent version
@@ -24,7 +24,7 @@ func (v version) String() string {
 	return fmt.Sprintf("rev %d of %s/%d", v.Rev, v.Writer.Session, v.Writer.Seq)
 }
 
-func versionOf(d *store.Doc) version {
+func versionOf(d *driver.Doc) version {
 	if d == nil {
 		return absent
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // database is what a run is made on.
@@ -98,16 +99,16 @@ func (r *documentRun) run(ctx context.Context) []finding {
 
 // play is one round.
 func (r *documentRun) play(ctx context.Context, n int) *round {
-	kinds := []store.Kind{
-		store.KindLock, store.KindSession, store.KindValue, store.KindMember, store.KindOverride, store.KindEvent,
-		store.KindMutex, store.KindRequest,
+	kinds := []driver.Kind{
+		driver.KindLock, driver.KindSession, driver.KindValue, driver.KindMember, driver.KindOverride, driver.KindEvent,
+		driver.KindMutex, driver.KindRequest,
 	}
 	kind := kinds[n%len(kinds)]
-	now := &round{group: fmt.Sprint("g", n), calls: 60, ledger: ledger{sent: map[store.WriterID]store.Doc{}}}
+	now := &round{group: fmt.Sprint("g", n), calls: 60, ledger: ledger{sent: map[driver.WriterID]driver.Doc{}}}
 	for i := range 40 {
 		d := &document{kind: kind, id: fmt.Sprintf("g%d/%02d", n, i), deleted: i%4 == 3}
 		if i%10 == 9 {
-			d.kind = store.KindGroup
+			d.kind = driver.KindGroup
 		}
 		now.docs = append(now.docs, d)
 	}
@@ -133,7 +134,7 @@ func (r *documentRun) judge(played *round) []finding {
 			if a.lineage != "" {
 				r.lineages[a.lineage] = true
 			}
-			if a.verb != reads && a.verb != lists && a.status == store.Unknown {
+			if a.verb != reads && a.verb != lists && a.status == driver.Unknown {
 				r.tally.unknown.Add(1)
 			}
 		}
@@ -149,15 +150,15 @@ func (r *documentRun) judge(played *round) []finding {
 func (d *document) judge(name string, db database) []finding {
 	freshLists := db.freshLists
 	switch {
-	case db.loses && d.kind == store.KindGroup:
+	case db.loses && d.kind == driver.KindGroup:
 		return judge(lossyCounterModel, name, lossyCounterSteps(d.history, freshLists), d.lines())
 	case db.loses:
 		return judge(lossyDocument, name, lossySteps(d.history, freshLists), d.lines())
 	}
-	if d.kind == store.KindGroup && db.countsMore {
+	if d.kind == driver.KindGroup && db.countsMore {
 		return d.judgeSums(name)
 	}
-	if d.kind == store.KindGroup {
+	if d.kind == driver.KindGroup {
 		return judge(counterModel, name, counterSteps(d.history, freshLists), d.lines())
 	}
 	return judge(documentModel, name, documentSteps(d.history, freshLists), d.lines())

@@ -8,7 +8,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Stores that can lose acknowledged writes name, with each answer, the lineage that it belongs to. A lineage begins at
@@ -97,7 +97,7 @@ var lossyDocument = (&porcupine.NondeterministicModel{
 // mayArrive is until when a copy of a write may arrive. What was answered at its first try the store has repeated until
 // then, and not since.
 func (a access) mayArrive() int64 {
-	if a.status == store.Unknown || a.tries > 1 {
+	if a.status == driver.Unknown || a.tries > 1 {
 		return forever
 	}
 	return a.end
@@ -125,7 +125,7 @@ func lossySteps(history []access, freshLists bool) []porcupine.Operation {
 		}
 		_, ever := seen[a.change.Doc.WriterID]
 		ever = ever || builtUpon(history, a.change.Doc.Rev)
-		sure := a.status == store.Applied
+		sure := a.status == driver.Applied
 		switch a.verb {
 		case puts:
 			if s.act = repeats; sure {
@@ -177,7 +177,7 @@ func builtUpon(history []access, rev int64) bool {
 
 // counts says whether the answer names a lineage that has begun by then, for good.
 func (a access) counts() bool {
-	return a.lineage != "" && a.verb != lists && (a.shown || a.status == store.Applied)
+	return a.lineage != "" && a.verb != lists && (a.shown || a.status == driver.Applied)
 }
 
 // beginnings are the moments at which a lineage may have begun: before the first answer that counts in it. What happens
@@ -279,7 +279,7 @@ func lossyCounterSteps(history []access, freshLists bool) []porcupine.Operation 
 		}
 		op := plain[i]
 		in := lossyRaise{counterStep: op.Input.(counterStep), lineage: a.lineage}
-		if a.verb == increments && a.status != store.Applied {
+		if a.verb == increments && a.status != driver.Applied {
 			in.lineage = ""
 		}
 		op.Input = in

@@ -12,6 +12,7 @@ import (
 	electrecord "github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 const (
@@ -258,18 +259,18 @@ func (r *lockRun) judgeMutexes(ctx context.Context, t *testing.T, m *mutexes) []
 }
 
 // readMutex reads the document of a mutex, patiently: the store's faults go on. The zero Doc is an absent one.
-func readMutex(ctx context.Context, db store.Store, name string) (store.Doc, error) {
+func readMutex(ctx context.Context, db store.Store, name string) (driver.Doc, error) {
 	ctx, cancel := context.WithTimeout(ctx, lastWait)
 	defer cancel()
 	for {
-		reply, err := db.Read(ctx, store.KindMutex, electrecord.MutexID(name))
+		reply, err := db.Read(ctx, driver.KindMutex, electrecord.MutexID(name))
 		switch {
 		case err == nil && len(reply.Docs) == 1:
 			return reply.Docs[0], nil
 		case err == nil:
-			return store.Doc{}, nil
+			return driver.Doc{}, nil
 		case ctx.Err() != nil:
-			return store.Doc{}, err
+			return driver.Doc{}, err
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

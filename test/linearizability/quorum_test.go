@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/pkg/store/quorum"
 	"github.com/shardctl/shardctl/test/suites"
@@ -171,13 +172,13 @@ func (a *acceptors) readmit(ctx context.Context, i int) error {
 func (a *acceptors) empty(ctx context.Context, i int) {
 	ctx = context.WithoutCancel(ctx)
 	s := a.servers[i]
-	for _, kind := range store.Kinds() {
-		reply, err := s.List(ctx, kind, store.Query{})
+	for _, kind := range driver.Kinds() {
+		reply, err := s.List(ctx, kind, driver.Query{})
 		if err != nil {
 			panic(err)
 		}
 		for _, d := range reply.Docs {
-			if _, err := s.Apply(ctx, store.Change{Op: store.Delete, IfRev: d.Rev, Doc: d}); err != nil {
+			if _, err := s.Apply(ctx, driver.Change{Op: driver.Delete, IfRev: d.Rev, Doc: d}); err != nil {
 				panic(err)
 			}
 		}

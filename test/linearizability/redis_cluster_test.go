@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -199,7 +200,7 @@ func TestRedisCluster(t *testing.T) {
 // unreplicated takes a write for good before half of the nodes have it, and reports no other lineage.
 type unreplicated struct{ store.Store }
 
-func (s unreplicated) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (s unreplicated) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond) // the script runs at once, and WAIT takes the rest
 	defer cancel()
 	changes = slices.Clone(changes)
@@ -209,20 +210,20 @@ func (s unreplicated) Apply(ctx context.Context, changes ...store.Change) ([]sto
 	outs, err := s.Store.Apply(ctx, changes...)
 	for i, out := range outs {
 		outs[i].Lineage = ""
-		if out.Status == store.Unknown && strings.Contains(out.Err.Error(), "have answered WAIT") {
-			outs[i] = store.Outcome{Status: store.Applied}
+		if out.Status == driver.Unknown && strings.Contains(out.Err.Error(), "have answered WAIT") {
+			outs[i] = driver.Outcome{Status: driver.Applied}
 		}
 	}
 	return outs, err
 }
 
-func (s unreplicated) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (s unreplicated) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	res, err := s.Store.Read(ctx, kind, ids...)
 	res.Lineage = ""
 	return res, err
 }
 
-func (s unreplicated) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (s unreplicated) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	res, err := s.Store.List(ctx, kind, q)
 	res.Lineage = ""
 	return res, err

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // judgeSums is for counters that servers count each for itself. No client sees its sum fall. An increment that was
@@ -22,7 +22,7 @@ func fallen(history []access) string {
 	var raised []access
 	for _, a := range history {
 		switch {
-		case a.verb == increments && a.status == store.Applied:
+		case a.verb == increments && a.status == driver.Applied:
 			raised = append(raised, a)
 		case a.verb == reads || a.verb == lists:
 			of[a.client] = append(of[a.client], a)
@@ -58,9 +58,9 @@ func countOf(a access) int64 {
 
 func TestFallenSums(t *testing.T) {
 	read := func(call, end, count int64) access {
-		return access{verb: reads, call: call, end: end, shown: true, found: &store.Doc{Count: count}}
+		return access{verb: reads, call: call, end: end, shown: true, found: &driver.Doc{Count: count}}
 	}
-	raise := access{verb: increments, call: 10, end: 20, status: store.Applied}
+	raise := access{verb: increments, call: 10, end: 20, status: driver.Applied}
 	for name, tt := range map[string]struct {
 		history []access
 		wrong   bool

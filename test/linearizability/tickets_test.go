@@ -10,11 +10,12 @@ import (
 	"github.com/shardctl/shardctl/internal/protocol"
 	electrecord "github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // written is one write of a mutex's document.
 type written struct {
-	by     store.WriterID
+	by     driver.WriterID
 	at     int64 // when it was sent first
 	ifRev  int64
 	doc    protocol.MutexDoc
@@ -33,22 +34,22 @@ func (w *written) happened() {
 // queues are all writes of mutexes, by the documents' ids, and by who wrote them.
 type queues struct {
 	mu  sync.Mutex
-	all map[string]map[store.WriterID]*written
+	all map[string]map[driver.WriterID]*written
 }
 
-func newQueues() *queues { return &queues{all: map[string]map[store.WriterID]*written{}} }
+func newQueues() *queues { return &queues{all: map[string]map[driver.WriterID]*written{}} }
 
 // sent notes a write that was sent at a moment, and what came of it.
-func (q *queues) sent(at int64, c store.Change, status store.Status) {
+func (q *queues) sent(at int64, c driver.Change, status driver.Status) {
 	doc, err := electrecord.MutexFrom(c.Doc)
-	if c.Doc.Kind != store.KindMutex || c.Op != store.Put || err != nil {
+	if c.Doc.Kind != driver.KindMutex || c.Op != driver.Put || err != nil {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	of := q.all[c.Doc.ID]
 	if of == nil {
-		of = map[store.WriterID]*written{}
+		of = map[driver.WriterID]*written{}
 		q.all[c.Doc.ID] = of
 	}
 	w := of[c.Doc.WriterID]
@@ -57,13 +58,13 @@ func (q *queues) sent(at int64, c store.Change, status store.Status) {
 		of[c.Doc.WriterID] = w
 	}
 	w.at = min(w.at, at)
-	if w.maybe = w.maybe || status != store.Refused; status == store.Applied {
+	if w.maybe = w.maybe || status != driver.Refused; status == driver.Applied {
 		w.happened()
 	}
 }
 
 // shown notes a document that the store has shown: its write happened.
-func (q *queues) shown(docs ...store.Doc) {
+func (q *queues) shown(docs ...driver.Doc) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, d := range docs {
@@ -75,7 +76,7 @@ func (q *queues) shown(docs ...store.Doc) {
 
 // chain is how a document came about: each write that happened, the first one first. It begins later where it cannot be
 // said which of several writes it was.
-func (q *queues) chain(newest store.Doc) []*written {
+func (q *queues) chain(newest driver.Doc) []*written {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var chain []*written
@@ -104,7 +105,7 @@ type noting struct {
 	queues *queues
 }
 
-func (s noting) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (s noting) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	at := now()
 	outs, err := s.Store.Apply(ctx, changes...)
 	for i, out := range outs {
@@ -116,9 +117,9 @@ func (s noting) Apply(ctx context.Context, changes ...store.Change) ([]store.Out
 	return outs, err
 }
 
-func (s noting) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (s noting) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	reply, err := s.Store.Read(ctx, kind, ids...)
-	if kind == store.KindMutex {
+	if kind == driver.KindMutex {
 		s.queues.shown(reply.Docs...)
 	}
 	return reply, err

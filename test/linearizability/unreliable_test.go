@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // odds are how likely each fault of a call is.
@@ -181,24 +182,24 @@ func carry[T any](ctx context.Context, u *unreliable, write bool, act func(conte
 	return value, err
 }
 
-func (u *unreliable) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (u *unreliable) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	res, err := carry(
-		ctx, u, false, func(ctx context.Context) (store.Reply, error) { return u.inner.Read(ctx, kind, ids...) },
+		ctx, u, false, func(ctx context.Context) (driver.Reply, error) { return u.inner.Read(ctx, kind, ids...) },
 	)
 	u.follows(res.Lineage)
 	return res, unavailable(err)
 }
 
-func (u *unreliable) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (u *unreliable) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	res, err := carry(
-		ctx, u, false, func(ctx context.Context) (store.Reply, error) { return u.inner.List(ctx, kind, q) },
+		ctx, u, false, func(ctx context.Context) (driver.Reply, error) { return u.inner.List(ctx, kind, q) },
 	)
 	u.follows(res.Lineage)
 	return res, unavailable(err)
 }
 
-func (u *unreliable) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
-	outs, err := carry(ctx, u, true, func(ctx context.Context) ([]store.Outcome, error) {
+func (u *unreliable) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
+	outs, err := carry(ctx, u, true, func(ctx context.Context) ([]driver.Outcome, error) {
 		outs, err := u.inner.Apply(ctx, changes...)
 		if err != nil && outs == nil {
 			return nil, fmt.Errorf("%w: %w", errRefusedCall, err)
@@ -209,7 +210,7 @@ func (u *unreliable) Apply(ctx context.Context, changes ...store.Change) ([]stor
 		return nil, err
 	}
 	if err != nil {
-		return store.AllUnknown(len(changes), err), nil
+		return driver.AllUnknown(len(changes), err), nil
 	}
 	for _, out := range outs {
 		u.follows(out.Lineage)
@@ -235,7 +236,7 @@ func (u *unreliable) known() string {
 // errRefusedCall says the store took none of the changes.
 var errRefusedCall = errors.New("the store takes none of this")
 
-func (u *unreliable) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
+func (u *unreliable) Watch(ctx context.Context, in driver.Interest) (<-chan driver.Notification, error) {
 	way := u.way()
 	if way.Err() != nil {
 		<-ctx.Done()

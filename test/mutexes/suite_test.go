@@ -17,6 +17,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/test/testprocess"
 )
 
@@ -48,7 +49,7 @@ func here(t *testing.T, uri string) *mutex.Locks {
 
 // document is the mutex as it is in the store.
 func document(ctx context.Context, db store.Store) (protocol.MutexDoc, error) {
-	reply, err := db.Read(ctx, store.KindMutex, record.MutexID(name))
+	reply, err := db.Read(ctx, driver.KindMutex, record.MutexID(name))
 	if err != nil || len(reply.Docs) == 0 {
 		return protocol.MutexDoc{}, err
 	}

@@ -9,10 +9,11 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // paper is a driver whose stores cannot be opened.
-type paper struct{ store.Driver }
+type paper struct{ driver.Driver }
 
 func (paper) Form(scheme string) string { return scheme + ":NAME" }
 
@@ -33,11 +34,11 @@ func (paper) Open(_ context.Context, c store.Config) (store.Store, error) {
 func (paper) LocalURI(path string) string { return "paper:" + path }
 
 func TestRegistry(t *testing.T) {
-	if _, err := store.LocalURI("x"); !errors.Is(err, store.ErrNoLocal) {
+	if _, err := driver.LocalURI("x"); !errors.Is(err, driver.ErrNoLocal) {
 		t.Errorf("nothing registered: %v", err)
 	}
-	store.Register("paper", paper{})
-	store.Register("leaf", paper{})
+	driver.Register("paper", paper{})
+	driver.Register("leaf", paper{})
 	for _, scheme := range []string{"", "a:b", "paper"} {
 		func() {
 			defer func() {
@@ -45,13 +46,13 @@ func TestRegistry(t *testing.T) {
 					t.Errorf("scheme %q was registered", scheme)
 				}
 			}()
-			store.Register(scheme, paper{})
+			driver.Register(scheme, paper{})
 		}()
 	}
-	if got := store.Forms(); got != "leaf:NAME or paper:NAME" {
+	if got := driver.Forms(); got != "leaf:NAME or paper:NAME" {
 		t.Errorf("forms: %s", got)
 	}
-	if uri, err := store.LocalURI("x"); uri != "paper:x" || err != nil {
+	if uri, err := driver.LocalURI("x"); uri != "paper:x" || err != nil {
 		t.Errorf("local: %s, %v", uri, err)
 	}
 	for uri, want := range map[string]string{
@@ -59,7 +60,7 @@ func TestRegistry(t *testing.T) {
 		"stone:secret@host": "does not begin with a known scheme, must be leaf:NAME or paper:NAME",
 		"paper:":            "names nothing",
 	} {
-		_, err := store.Parse(store.Config{URI: uri})
+		_, err := driver.Parse(store.Config{URI: uri})
 		wrong, ok := errors.AsType[*store.FieldError](err)
 		if !ok || wrong.Field != "uri" || wrong.Text != want || !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("parse %q: %v, want %q", uri, err, want)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // values are written anywhere in a document.
@@ -76,7 +76,7 @@ func Body(r *rand.Rand, body []byte) []byte {
 }
 
 // Doc returns the document with another body, or with another column.
-func Doc(r *rand.Rand, d store.Doc) store.Doc {
+func Doc(r *rand.Rand, d driver.Doc) driver.Doc {
 	numbers := []int64{-1 << 63, -1, 0, 1, 1 << 53, 1<<53 + 1, 1<<63 - 1}
 	texts := []string{"", "x", "a/b/c", "\x00", "\xff", strings.Repeat("y", 4000)}
 	switch r.IntN(12) {

@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite" // which configurations of tests name
 )
 
@@ -124,14 +125,14 @@ func Overrides(overrides ...record.Override) func(*cluster.View) {
 }
 
 // Put writes new documents to a store.
-func Put(t *testing.T, db store.Store, docs ...store.Doc) {
+func Put(t *testing.T, db store.Store, docs ...driver.Doc) {
 	t.Helper()
 	for _, d := range docs {
 		if d.Rev == 0 {
 			d.Rev = 1
 		}
-		outs, err := db.Apply(t.Context(), store.Change{Doc: d})
-		if err != nil || outs[0].Status != store.Applied {
+		outs, err := db.Apply(t.Context(), driver.Change{Doc: d})
+		if err != nil || outs[0].Status != driver.Applied {
 			t.Fatalf("%+v, %v", outs, err)
 		}
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // How long an operation waits.
@@ -68,12 +69,12 @@ func (s *records) Read(ctx context.Context, id string) (idempotency.Found, error
 }
 
 // read returns the reply as well: it has the store's clock.
-func (s *records) read(ctx context.Context, id string) (idempotency.Found, store.Reply, error) {
-	reply, err := s.db.Read(ctx, store.KindRequest, id)
+func (s *records) read(ctx context.Context, id string) (idempotency.Found, driver.Reply, error) {
+	reply, err := s.db.Read(ctx, driver.KindRequest, id)
 	if err != nil {
 		return idempotency.Found{}, reply, fmt.Errorf("read request: %w", err)
 	}
-	var doc *store.Doc
+	var doc *driver.Doc
 	if len(reply.Docs) > 0 {
 		doc = &reply.Docs[0]
 	}
@@ -82,7 +83,7 @@ func (s *records) read(ctx context.Context, id string) (idempotency.Found, store
 }
 
 // foundOf is a document as a record; nil: there is none.
-func foundOf(d *store.Doc, now int64) (idempotency.Found, error) {
+func foundOf(d *driver.Doc, now int64) (idempotency.Found, error) {
 	if d == nil {
 		return idempotency.Found{}, nil
 	}
@@ -104,10 +105,10 @@ func (s *records) Write(ctx context.Context, w idempotency.Write) (idempotency.A
 	switch {
 	case err != nil:
 		return idempotency.Answer{}, fmt.Errorf("write request: %w", err)
-	case out.Status == store.Unknown:
+	case out.Status == driver.Unknown:
 		go s.settle(context.WithoutCancel(ctx), w, change)
 		return idempotency.Answer{}, fmt.Errorf("write request: %w", errors.Join(context.Cause(ctx), out.Err))
-	case out.Status == store.Applied:
+	case out.Status == driver.Applied:
 		return idempotency.Answer{Applied: true, Version: change.Doc.Rev}, nil
 	}
 	found, err = foundOf(out.Doc, reply.Wall)
@@ -115,10 +116,10 @@ func (s *records) Write(ctx context.Context, w idempotency.Write) (idempotency.A
 }
 
 // change is a write as the store takes it.
-func (s *records) change(w idempotency.Write, reply store.Reply) (store.Change, error) {
-	d := store.Doc{
-		Kind: store.KindRequest, ID: w.ID, Rev: protocol.NextRev(w.Over, max(reply.Floor, reply.Now)),
-		WriterID: store.WriterID{Session: s.writer, Seq: s.seq.Add(1)},
+func (s *records) change(w idempotency.Write, reply driver.Reply) (driver.Change, error) {
+	d := driver.Doc{
+		Kind: driver.KindRequest, ID: w.ID, Rev: protocol.NextRev(w.Over, max(reply.Floor, reply.Now)),
+		WriterID: driver.WriterID{Session: s.writer, Seq: s.seq.Add(1)},
 	}
 	d.Expires = reply.Wall + w.Keep.Milliseconds()
 	r := w.Record
@@ -130,21 +131,21 @@ func (s *records) change(w idempotency.Write, reply store.Reply) (store.Change, 
 	}
 	body, err := r.Encode()
 	if err != nil {
-		return store.Change{}, err
+		return driver.Change{}, err
 	}
 	d.Session, d.State, d.Body = r.Owner, string(r.State), body
-	return store.Change{IfRev: w.Over, Doc: d}, nil
+	return driver.Change{IfRev: w.Over, Doc: d}, nil
 }
 
 // apply repeats a change, as the very same write, until it is known how it ended, or ctx ends. Once it is known, no
 // copy of it can still land.
-func (s *records) apply(ctx context.Context, c store.Change) (store.Outcome, error) {
+func (s *records) apply(ctx context.Context, c driver.Change) (driver.Outcome, error) {
 	for {
 		outs, err := s.db.Apply(ctx, c)
 		if err != nil {
-			return store.Outcome{}, err
+			return driver.Outcome{}, err
 		}
-		if outs[0].Status != store.Unknown {
+		if outs[0].Status != driver.Unknown {
 			return outs[0], nil
 		}
 		if sleep.For(ctx, retryPause) != nil {
@@ -156,7 +157,7 @@ func (s *records) apply(ctx context.Context, c store.Change) (store.Outcome, err
 // settle sees a write through whose caller has gone without an answer. While the session lives no one else may take
 // what it has started, so a claim is taken back: its caller does not work. When the elector is closed its session is
 // dead, and others find that.
-func (s *records) settle(ctx context.Context, w idempotency.Write, c store.Change) {
+func (s *records) settle(ctx context.Context, w idempotency.Write, c driver.Change) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -166,14 +167,14 @@ func (s *records) settle(ctx context.Context, w idempotency.Write, c store.Chang
 		case <-ctx.Done():
 		}
 	}()
-	out := store.Outcome{Status: store.Unknown}
-	for out.Status == store.Unknown {
+	out := driver.Outcome{Status: driver.Unknown}
+	for out.Status == driver.Unknown {
 		var err error
 		if out, err = s.try(ctx, c); err != nil || ctx.Err() != nil {
 			return
 		}
 	}
-	if out.Status != store.Applied || w.Record == nil || w.Record.State != idempotency.Started {
+	if out.Status != driver.Applied || w.Record == nil || w.Record.State != idempotency.Started {
 		return
 	}
 	w.Over, w.Record = c.Doc.Rev, takenBack(*w.Record)
@@ -184,7 +185,7 @@ func (s *records) settle(ctx context.Context, w idempotency.Write, c store.Chang
 	}
 }
 
-func (s *records) try(ctx context.Context, c store.Change) (store.Outcome, error) {
+func (s *records) try(ctx context.Context, c driver.Change) (driver.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, tryWithin)
 	defer cancel()
 	return s.apply(ctx, c)
@@ -244,7 +245,7 @@ func (s *records) watch(held context.Context, cancel context.CancelCauseFunc, se
 // within T. A document that is missing was removed an hour after the death, or out of band. Then it is made, as dead,
 // once it has been missing for the longest lease that is known: the process has noticed by then.
 func (s *records) Dead(ctx context.Context, owner string) (bool, error) {
-	reply, err := s.db.Read(ctx, store.KindSession, owner)
+	reply, err := s.db.Read(ctx, driver.KindSession, owner)
 	if err != nil {
 		return false, fmt.Errorf("read session %s: %w", owner, err)
 	}

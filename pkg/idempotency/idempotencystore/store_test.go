@@ -17,6 +17,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencystore"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencytest"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -207,7 +208,7 @@ func bubble(t *testing.T, client store.Store) process {
 func lose(client *memory.Store, how memory.Fault, of idempotency.State) (heal func()) {
 	client.Fault(func(c memory.Call) memory.Verdict {
 		for _, change := range c.Changes {
-			if change.Doc.Kind == store.KindRequest && (of == "" || change.Doc.State == string(of)) {
+			if change.Doc.Kind == driver.KindRequest && (of == "" || change.Doc.State == string(of)) {
 				return memory.Verdict{Fault: how}
 			}
 		}
@@ -299,19 +300,19 @@ type lossy struct {
 	writes int
 }
 
-func (l *lossy) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
-	if changes[0].Doc.Kind != store.KindRequest {
+func (l *lossy) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
+	if changes[0].Doc.Kind != driver.KindRequest {
 		return l.Store.Apply(ctx, changes...)
 	}
 	l.writes++
 	switch l.writes % 4 {
 	case 1:
-		return store.AllUnknown(1, errors.New("lost on its way")), nil
+		return driver.AllUnknown(1, errors.New("lost on its way")), nil
 	case 3:
 		if _, err := l.Store.Apply(ctx, changes...); err != nil {
 			return nil, err
 		}
-		return store.AllUnknown(1, errors.New("the answer was lost")), nil
+		return driver.AllUnknown(1, errors.New("the answer was lost")), nil
 	}
 	return l.Store.Apply(ctx, changes...)
 }

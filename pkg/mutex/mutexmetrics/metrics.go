@@ -13,7 +13,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Metrics are those of the locks of one process:
@@ -118,7 +118,7 @@ func resultOf(err error) string {
 	}
 	ended, waited := errors.AsType[*elect.WaitError](err)
 	switch {
-	case store.Lasting(err):
+	case driver.Lasting(err):
 		return Refused
 	case waited && ended.Behind: // and the store may have gone since
 		err = ended.Cause

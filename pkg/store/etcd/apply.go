@@ -7,7 +7,7 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -21,7 +21,7 @@ const (
 
 // pending is a change on its way.
 type pending struct {
-	store.Change
+	driver.Change
 	place int
 	key   string
 	state state // on which its condition is
@@ -30,7 +30,7 @@ type pending struct {
 
 // CAS implements [engine.Backend]. Changes whose documents are not known are read by the request that writes the
 // others. They are judged by what was read, and written by the next attempt.
-func (b *backend) CAS(ctx context.Context, changes []store.Change, attempt int) ([]engine.Result, error) {
+func (b *backend) CAS(ctx context.Context, changes []driver.Change, attempt int) ([]engine.Result, error) {
 	open := make([]*pending, len(changes))
 	for i, c := range changes {
 		open[i] = b.begin(c, i, attempt)
@@ -54,7 +54,7 @@ func (b *backend) CAS(ctx context.Context, changes []store.Change, attempt int) 
 }
 
 // request is as many changes as fit into one, the first in any case, with the documents that they leave.
-func (b *backend) request(open []*pending) (ops []clientv3.Op, next []*store.Doc) {
+func (b *backend) request(open []*pending) (ops []clientv3.Op, next []*driver.Doc) {
 	size := 0
 	for _, p := range open {
 		op, d, bytes := b.operation(p)
@@ -68,15 +68,15 @@ func (b *backend) request(open []*pending) (ops []clientv3.Op, next []*store.Doc
 
 // begin finds out on what state of its key a change's condition is. A creation's is that there is no key, or, where
 // there is one all the same, that it still holds no document. That is so for a counter as well which is not known.
-func (b *backend) begin(c store.Change, place, attempt int) *pending {
+func (b *backend) begin(c driver.Change, place, attempt int) *pending {
 	p := &pending{Change: c, place: place, key: b.keys.doc(c.Doc.Kind, c.Doc.ID)}
 	found, known := b.docs.known.get(p.key)
 	switch {
-	case c.Op == store.Put && c.IfRev == 0:
+	case c.Op == driver.Put && c.IfRev == 0:
 		if p.known = true; attempt > 0 && known && found.doc == nil {
 			p.state = found
 		}
-	case c.Op == store.Increment:
+	case c.Op == driver.Increment:
 		p.known, p.state = known || attempt > 0, found
 	case known && found.doc != nil && found.doc.Rev == c.IfRev:
 		p.known, p.state = true, found
@@ -86,20 +86,20 @@ func (b *backend) begin(c store.Change, place, attempt int) *pending {
 
 // operation is a change's part of a request, the document that it leaves, nil after a deletion, and how many bytes it
 // takes.
-func (b *backend) operation(p *pending) (op clientv3.Op, d *store.Doc, bytes int) {
+func (b *backend) operation(p *pending) (op clientv3.Op, d *driver.Doc, bytes int) {
 	get := clientv3.OpGet(p.key)
 	if !p.known {
 		return get, nil, len(p.key)
 	}
 	then := make([]clientv3.Op, 0, opsOfChange)
-	if p.Op == store.Delete {
+	if p.Op == driver.Delete {
 		then = append(then, clientv3.OpDelete(p.key))
 	} else {
 		d = b.after(p)
 		then = append(then, clientv3.OpPut(p.key, string(engine.Encode(*d))))
 	}
 	then = b.appendIndex(then, p.state.doc, d)
-	if store.Notable(p.state.doc, d) {
+	if driver.Notable(p.state.doc, d) {
 		then = append(then, clientv3.OpPut(b.keys.note(p.place), note(p.Doc, p.state.doc, d)))
 	}
 	as := clientv3.Compare(clientv3.ModRevision(p.key), "=", p.state.mod)
@@ -114,20 +114,20 @@ func (b *backend) operation(p *pending) (op clientv3.Op, d *store.Doc, bytes int
 const opsOfChange = 12
 
 // after is the document that a Put or an Increment leaves.
-func (b *backend) after(p *pending) *store.Doc {
-	if p.Op == store.Put {
+func (b *backend) after(p *pending) *driver.Doc {
+	if p.Op == driver.Put {
 		return &p.Doc
 	}
 	old, floor := p.state.doc, b.floors.base.Load()+p.state.mod
 	if old == nil && p.state.mod != 0 { // unreadable: it goes on at a number that no reader knows it at
-		old = &store.Doc{Kind: p.Doc.Kind, ID: p.Doc.ID, Rev: floor, Count: floor}
+		old = &driver.Doc{Kind: p.Doc.Kind, ID: p.Doc.ID, Rev: floor, Count: floor}
 	}
 	d := engine.Incremented(p.Doc, old, floor)
 	return &d
 }
 
 // appendIndex adds what the indexes lose and gain when old becomes d.
-func (b *backend) appendIndex(ops []clientv3.Op, old, d *store.Doc) []clientv3.Op {
+func (b *backend) appendIndex(ops []clientv3.Op, old, d *driver.Doc) []clientv3.Op {
 	before, after := b.keys.entries(old), b.keys.entries(d)
 	for _, key := range before {
 		if !slices.Contains(after, key) {
@@ -143,7 +143,7 @@ func (b *backend) appendIndex(ops []clientv3.Op, old, d *store.Doc) []clientv3.O
 }
 
 // result reads a change's part of an answer. d is the document that it leaves where it was written.
-func (b *backend) result(p *pending, d *store.Doc, rev int64, answer *etcdserverpb.ResponseOp) engine.Result {
+func (b *backend) result(p *pending, d *driver.Doc, rev int64, answer *etcdserverpb.ResponseOp) engine.Result {
 	found := answer.GetResponseRange()
 	if p.known {
 		txn := answer.GetResponseTxn()

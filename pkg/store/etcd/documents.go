@@ -7,7 +7,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -18,7 +18,7 @@ type documents struct {
 }
 
 // state is what a key holds, remembered from now on. doc is nil where there is none that can be read.
-func (d *documents) state(kind store.Kind, id string, found []*mvccpb.KeyValue) state {
+func (d *documents) state(kind driver.Kind, id string, found []*mvccpb.KeyValue) state {
 	key := d.keys.doc(kind, id)
 	if len(found) == 0 {
 		d.known.forget(key)
@@ -37,10 +37,10 @@ func (d *documents) state(kind store.Kind, id string, found []*mvccpb.KeyValue) 
 // noted is a note as an event; ok is false for what is none.
 func (d *documents) noted(kv *mvccpb.KeyValue) (e engine.Event, ok bool) {
 	fields := strings.SplitN(string(kv.Value), separator, 4)
-	if len(fields) != 4 || !store.Kind(fields[0]).Valid() || fields[1] == "" {
+	if len(fields) != 4 || !driver.Kind(fields[0]).Valid() || fields[1] == "" {
 		return e, false
 	}
-	e.About = store.Doc{Kind: store.Kind(fields[0]), ID: fields[1], Group: fields[2]}
+	e.About = driver.Doc{Kind: driver.Kind(fields[0]), ID: fields[1], Group: fields[2]}
 	if doc, err := engine.Decode(e.About.Kind, e.About.ID, []byte(fields[3])); err == nil {
 		d.known.learn(d.keys.doc(doc.Kind, doc.ID), state{mod: kv.ModRevision, doc: &doc})
 		e.Doc, e.About = &doc, doc
@@ -51,7 +51,7 @@ func (d *documents) noted(kv *mvccpb.KeyValue) (e engine.Event, ok bool) {
 // note is the value that notifies watchers of a change: kind, ID, group, and the document as the change left it, empty
 // when deleted. The writer decides whether watchers are notified: it knows the document as it was before. So heartbeats
 // and claims never reach a watcher, and no watch has to ask for previous values.
-func note(named store.Doc, old, d *store.Doc) string {
+func note(named driver.Doc, old, d *driver.Doc) string {
 	group, value := named.Group, ""
 	switch {
 	case d != nil:
@@ -67,8 +67,8 @@ const maxKnown = 20_000
 
 // state is a document as it was at a modification revision of its key.
 type state struct {
-	mod int64      // 0: there is no key
-	doc *store.Doc // nil: absent, or unreadable
+	mod int64       // 0: there is no key
+	doc *driver.Doc // nil: absent, or unreadable
 
 	malformed error // why what is there is no document
 }
@@ -94,7 +94,7 @@ func (k *known) learn(key string, s state) {
 	if s.doc != nil {
 		own := *s.doc // the caller's may change
 		own.Body = nil
-		if own.Kind == store.KindGroup { // a counter that is raised keeps its body
+		if own.Kind == driver.KindGroup { // a counter that is raised keeps its body
 			own.Body = slices.Clone(s.doc.Body)
 		}
 		s.doc = &own

@@ -3,7 +3,7 @@ package etcd_test
 import (
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 )
 
@@ -19,9 +19,9 @@ func TestURIs(t *testing.T) {
 			"etcd://u:s3cret@h?tlsKeyFile=k": "needs tlsCertFile",
 		},
 		Configs: []storetest.Parsed{
-			{Config: store.Config{URI: "etcd://h/tasks", Database: "mine", Cluster: "blue"}, Database: "mine"},
-			{Config: store.Config{URI: "etcd://h", Database: "a b"}, Field: "database", Says: "names a wrong prefix"},
-			{Config: store.Config{URI: "etcd://h", Cluster: "a/b"}, Field: "cluster", Says: "must be"},
+			{Config: driver.Config{URI: "etcd://h/tasks", Database: "mine", Cluster: "blue"}, Database: "mine"},
+			{Config: driver.Config{URI: "etcd://h", Database: "a b"}, Field: "database", Says: "names a wrong prefix"},
+			{Config: driver.Config{URI: "etcd://h", Cluster: "a/b"}, Field: "cluster", Says: "must be"},
 		},
 		Shown:  map[string]string{"etcd://root:s3cret@127.0.0.1:1/p": "etcd://root:xxxxx@127.0.0.1:1/p"},
 		Nobody: func(addr string) string { return "etcd://root:s3cret@" + addr + "/p" },

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -54,21 +54,21 @@ func causes(root, user string, secrets func() []string) *engine.Causes {
 			Advice: "etcd takes too small requests: start it with --max-request-bytes of 1572864 or more",
 		},
 		{
-			Is: rpctypes.ErrNoSpace, Means: store.ErrUnavailable,
+			Is: rpctypes.ErrNoSpace, Means: driver.ErrUnavailable,
 			Advice: "its database has reached --quota-backend-bytes and takes no writes: compact, defragment, then " +
 				"etcdctl alarm disarm (docs/stores/etcd.md)",
 		},
 		{
-			Is: rpctypes.ErrCorrupt, Means: store.ErrUnavailable,
+			Is: rpctypes.ErrCorrupt, Means: driver.ErrUnavailable,
 			Advice: "a member's data differ from the others': replace that member",
 		},
 	}, engine.TLS(), []engine.Cause{
 		{
-			Says: "authentication handshake failed: EOF", Means: store.ErrUnavailable,
+			Says: "authentication handshake failed: EOF", Means: driver.ErrUnavailable,
 			Advice: "the server hung up when TLS began: does it speak TLS?",
 		},
 		{
-			Says: "error reading server preface", Means: store.ErrUnavailable,
+			Says: "error reading server preface", Means: driver.ErrUnavailable,
 			Advice: "the server hung up: does it ask for TLS?",
 		},
 	})}

@@ -6,21 +6,21 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // Entries are the keys of the indexes that a document is in.
-func Entries(s store.Store, d store.Doc) []string { return of(s).keys.entries(&d) }
+func Entries(s driver.Store, d driver.Doc) []string { return of(s).keys.entries(&d) }
 
 // Index begins the keys of all indexes.
-func Index(s store.Store) string { return of(s).keys.root + ".index/" }
+func Index(s driver.Store) string { return of(s).keys.root + ".index/" }
 
-func of(s store.Store) *backend { return s.(*engine.Store).Backend().(*backend) }
+func of(s driver.Store) *backend { return s.(*engine.Store).Backend().(*backend) }
 
 // OpenCounting opens a store that says how many keys each reply of etcd's to a read holds: documents and entries of
 // indexes. Keys that are only counted are not read.
-func OpenCounting(ctx context.Context, o Options, note func(keys int)) (store.Store, error) {
+func OpenCounting(ctx context.Context, o Options, note func(keys int)) (driver.Store, error) {
 	return openBy(ctx, o, grpc.WithChainUnaryInterceptor(func(
 		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker,
 		opts ...grpc.CallOption,

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/etcd"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -38,16 +38,16 @@ func TestStoreOnThreeMembers(t *testing.T) {
 var calls = storetest.Faults{Call: brief, Patience: generous}
 
 // notified waits until a counter that is raised now is notified of, or a Resync comes.
-func notified(t *testing.T, s store.Store, notes <-chan store.Notification, group string) {
+func notified(t *testing.T, s driver.Store, notes <-chan driver.Notification, group string) {
 	t.Helper()
-	calls.Until(t, s, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: group}})
+	calls.Until(t, s, driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: group}})
 	calls.Notified(t, notes, group)
 }
 
 // watching begins to watch and takes the first Resync.
-func watching(t *testing.T, s store.Store) <-chan store.Notification {
+func watching(t *testing.T, s driver.Store) <-chan driver.Notification {
 	t.Helper()
-	notes, err := s.Watch(t.Context(), store.Interest{})
+	notes, err := s.Watch(t.Context(), driver.Interest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,9 +60,9 @@ func watching(t *testing.T, s store.Store) <-chan store.Notification {
 // through has faults act on clients of a URI.
 func through(uri string) storetest.Faults {
 	f := calls
-	f.Open = func(t *testing.T) store.Store {
+	f.Open = func(t *testing.T) driver.Store {
 		t.Helper()
-		return storetest.Open(t, store.Config{URI: uri, Timeout: brief})
+		return storetest.Open(t, driver.Config{URI: uri, Timeout: brief})
 	}
 	return f
 }
@@ -117,7 +117,7 @@ func TestSilentMemberIsLeftWithAShortLease(t *testing.T) {
 	opening, cancel := context.WithTimeout(t.Context(), generous)
 	defer cancel()
 	s, err := etcd.Open(opening, etcd.Options{URI: uri, Timeout: timeout})
-	for errors.Is(err, store.ErrUnavailable) && opening.Err() == nil { // a busy machine
+	for errors.Is(err, driver.ErrUnavailable) && opening.Err() == nil { // a busy machine
 		s, err = etcd.Open(opening, etcd.Options{URI: uri, Timeout: timeout})
 	}
 	if err != nil {
@@ -129,7 +129,7 @@ func TestSilentMemberIsLeftWithAShortLease(t *testing.T) {
 		read := errors.New("not tried")
 		for end := time.Now().Add(generous); read != nil && time.Now().Before(end); {
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
-			_, read = s.Read(ctx, store.KindLock, "g/heartbeat")
+			_, read = s.Read(ctx, driver.KindLock, "g/heartbeat")
 			cancel()
 		}
 		if read != nil {
@@ -144,13 +144,13 @@ func TestCompactedWhileCutOff(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindEtcd)
 	uri := server.Database()
 	link := server.Link()
-	cut := storetest.Open(t, store.Config{URI: server.Via(link, uri)})
-	beside := storetest.Open(t, store.Config{URI: uri})
+	cut := storetest.Open(t, driver.Config{URI: server.Via(link, uri)})
+	beside := storetest.Open(t, driver.Config{URI: uri})
 	notes := watching(t, cut)
 	link.Block()
 	for range 5 {
-		raise := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "missed"}}
-		if out := apply(t.Context(), t, beside, raise); out.Status != store.Applied {
+		raise := driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: "missed"}}
+		if out := apply(t.Context(), t, beside, raise); out.Status != driver.Applied {
 			t.Fatalf("%+v", out)
 		}
 	}
@@ -178,14 +178,14 @@ func TestCompactedWhileCutOff(t *testing.T) {
 // A watch that cannot be opened leaves nothing behind. Electors try again every few seconds while etcd is away.
 func TestWatchesThatFailEnd(t *testing.T) {
 	server := testservers.Start(t, testservers.KindEtcd)
-	s := storetest.Open(t, store.Config{URI: server.Database(), Timeout: brief})
+	s := storetest.Open(t, driver.Config{URI: server.Database(), Timeout: brief})
 	server.Freeze()
 	defer server.Thaw()
 	before := runtime.NumGoroutine()
 	const times = 10
 	for range times {
 		ctx, cancel := context.WithTimeout(t.Context(), brief/5)
-		if _, err := s.Watch(ctx, store.Interest{}); !errors.Is(err, store.ErrUnavailable) {
+		if _, err := s.Watch(ctx, driver.Interest{}); !errors.Is(err, driver.ErrUnavailable) {
 			t.Errorf("watch of a member that stands still: %v", err)
 		}
 		cancel()

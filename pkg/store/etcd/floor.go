@@ -15,7 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/shardctl/shardctl/internal/wallclock"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // floor is what is kept under the key .floor. The floor is Base and etcd's revision together. Each write of a lock
@@ -37,7 +37,7 @@ const floorEvery = time.Hour
 
 // decodeFloor is the zero floor where there is none, or one that was edited so that it is none.
 func decodeFloor(found []*mvccpb.KeyValue) (f floor) {
-	if len(found) == 0 || json.Unmarshal(found[0].Value, &f) != nil || f.Base < 0 || f.Base > store.MaxMark {
+	if len(found) == 0 || json.Unmarshal(found[0].Value, &f) != nil || f.Base < 0 || f.Base > driver.MaxMark {
 		return floor{}
 	}
 	return f
@@ -166,7 +166,7 @@ func (p parts) setUp(ctx context.Context, existing bool) error {
 	}
 	found := resp.Responses[0].GetResponseRange().Kvs
 	if len(found) == 0 && existing {
-		return fmt.Errorf("%w: no replica has set up this cluster here yet", store.ErrInvalid)
+		return fmt.Errorf("%w: no replica has set up this cluster here yet", driver.ErrInvalid)
 	}
 	if len(found) == 0 {
 		written, err := p.link.client.Txn(ctx).
@@ -183,9 +183,9 @@ func (p parts) setUp(ctx context.Context, existing bool) error {
 	if len(found) > 0 {
 		version, err := strconv.Atoi(string(found[0].Value))
 		if err != nil {
-			return fmt.Errorf("%w: the key %s says version %.40q: was it edited?", store.ErrSchema, key, found[0].Value)
+			return fmt.Errorf("%w: the key %s says version %.40q: was it edited?", driver.ErrSchema, key, found[0].Value)
 		}
-		if err := store.CheckSchema("the key "+key, version, schemaVersion); err != nil {
+		if err := driver.CheckSchema("the key "+key, version, schemaVersion); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -17,12 +17,12 @@ func TestHeartbeatsLeaveOneSmallRevision(t *testing.T) {
 	suites.NeedWhole(t, suites.Stores, "real servers")
 	server := testservers.Start(t, testservers.KindEtcd)
 	uri := server.Database()
-	s, client := storetest.Open(t, store.Config{URI: uri}), raw(t, uri)
+	s, client := storetest.Open(t, driver.Config{URI: uri}), raw(t, uri)
 	const heartbeats, most = 5000, 600 // bytes a heartbeat
-	heartbeat := func(rev int64) store.Change {
-		return store.Change{IfRev: rev, Doc: store.Doc{
-			Kind: store.KindSession, ID: "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b", Rev: rev + 1, State: "live",
-			Count: rev + 1, WriterID: store.WriterID{Session: "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b", Seq: rev + 1},
+	heartbeat := func(rev int64) driver.Change {
+		return driver.Change{IfRev: rev, Doc: driver.Doc{
+			Kind: driver.KindSession, ID: "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b", Rev: rev + 1, State: "live",
+			Count: rev + 1, WriterID: driver.WriterID{Session: "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b", Seq: rev + 1},
 			Body: []byte(`{"instance":"web-1","lease":20000,"version":"1.0.0"}`),
 		}}
 	}
@@ -32,7 +32,7 @@ func TestHeartbeatsLeaveOneSmallRevision(t *testing.T) {
 		t.Fatal(err)
 	}
 	for rev := int64(1); rev <= heartbeats; rev++ {
-		if out := apply(t.Context(), t, s, heartbeat(rev)); out.Status != store.Applied {
+		if out := apply(t.Context(), t, s, heartbeat(rev)); out.Status != driver.Applied {
 			t.Fatalf("heartbeat %d: %+v", rev, out)
 		}
 	}

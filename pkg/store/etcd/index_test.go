@@ -12,7 +12,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/etcd"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -22,14 +22,14 @@ import (
 // else.
 func TestIndexesFollowEveryChange(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindEtcd).Database()
-	clients := []store.Store{storetest.Open(t, store.Config{URI: uri}), storetest.Open(t, store.Config{URI: uri})}
+	clients := []driver.Store{storetest.Open(t, driver.Config{URI: uri}), storetest.Open(t, driver.Config{URI: uri})}
 	var writing sync.WaitGroup
 	for w := range 6 {
 		writing.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(w), 7)) // the same changes in each run
 			for seq := range int64(60) {
-				var changes []store.Change
-				for _, kind := range store.Kinds() {
+				var changes []driver.Change
+				for _, kind := range driver.Kinds() {
 					changes = append(changes, randomChange(t, random, clients[w%2], kind, w, seq))
 				}
 				if _, err := clients[w%2].Apply(t.Context(), changes...); err != nil {
@@ -40,8 +40,8 @@ func TestIndexesFollowEveryChange(t *testing.T) {
 	}
 	writing.Wait()
 	var want []string
-	for _, kind := range store.Kinds() {
-		reply, err := clients[0].List(t.Context(), kind, store.Query{})
+	for _, kind := range driver.Kinds() {
+		reply, err := clients[0].List(t.Context(), kind, driver.Query{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,19 +65,19 @@ func TestIndexesFollowEveryChange(t *testing.T) {
 
 // randomChange is one of a document as it is now, or as it was a while ago.
 func randomChange(
-	t *testing.T, random *rand.Rand, s store.Store, kind store.Kind, writer int, seq int64,
-) store.Change {
+	t *testing.T, random *rand.Rand, s driver.Store, kind driver.Kind, writer int, seq int64,
+) driver.Change {
 	t.Helper()
 	id := fmt.Sprintf("%c/%d", 'g'+random.IntN(2), random.IntN(3))
 	reply, err := s.Read(t.Context(), kind, id)
 	if err != nil {
 		t.Errorf("read: %v", err)
 	}
-	c := store.Change{Doc: store.Doc{
+	c := driver.Change{Doc: driver.Doc{
 		Kind: kind, ID: id, Group: []string{"g", "h", ""}[random.IntN(3)],
 		Session:   []string{"", "s", "t"}[random.IntN(3)],
 		Suspended: random.IntN(2) == 0, State: "live", Expires: int64(random.IntN(3)) * 1000,
-		WriterID: store.WriterID{Session: fmt.Sprint(writer), Seq: seq},
+		WriterID: driver.WriterID{Session: fmt.Sprint(writer), Seq: seq},
 	}}
 	if len(reply.Docs) > 0 {
 		c.IfRev = reply.Docs[0].Rev
@@ -86,11 +86,11 @@ func randomChange(
 	switch random.IntN(6) {
 	case 0:
 		if c.IfRev > 0 {
-			c.Op = store.Delete
+			c.Op = driver.Delete
 		}
 	case 1:
-		if kind == store.KindGroup {
-			c.Op = store.Increment
+		if kind == driver.KindGroup {
+			c.Op = driver.Increment
 		}
 	}
 	return c
@@ -99,8 +99,8 @@ func randomChange(
 // What is edited or deleted with a tool leaves entries behind. Lists that meet them take them away, and no others.
 func TestEntriesOfEditedDocumentsAreTakenAway(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindEtcd).Database()
-	s, client := storetest.Open(t, store.Config{URI: uri}), raw(t, uri)
-	var changes []store.Change
+	s, client := storetest.Open(t, driver.Config{URI: uri}), raw(t, uri)
+	var changes []driver.Change
 	for i := range 3 {
 		c := create(fmt.Sprint("g/", i))
 		c.Doc.Session = "owner"
@@ -122,12 +122,12 @@ func TestEntriesOfEditedDocumentsAreTakenAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		for _, q := range []store.Query{
+		for _, q := range []driver.Query{
 			{Sessions: []string{"owner"}},
 			{Group: "g", MinRev: 1},
 			{Reverse: true, Limit: 5},
 		} {
-			if _, err := s.List(t.Context(), store.KindLock, q); err != nil {
+			if _, err := s.List(t.Context(), driver.KindLock, q); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -167,7 +167,7 @@ func TestIndexesAreReadInPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close(context.WithoutCancel(t.Context())) })
-	changes := make([]store.Change, all)
+	changes := make([]driver.Change, all)
 	for i := range changes {
 		changes[i] = create(fmt.Sprintf("g/%04d", i))
 		changes[i].Doc.Session = "few"
@@ -178,7 +178,7 @@ func TestIndexesAreReadInPages(t *testing.T) {
 	if _, err := s.Apply(t.Context(), changes...); err != nil {
 		t.Fatal(err)
 	}
-	for name, q := range map[string]store.Query{
+	for name, q := range map[string]driver.Query{
 		"one session":   {Sessions: []string{"many"}},
 		"several":       {Sessions: []string{"few", "many", "none"}},
 		"all others":    {Others: []string{"few"}},
@@ -197,7 +197,7 @@ func TestIndexesAreReadInPages(t *testing.T) {
 			slices.Reverse(want)
 			want = want[:q.Limit]
 		}
-		reply, err := s.List(t.Context(), store.KindLock, q)
+		reply, err := s.List(t.Context(), driver.KindLock, q)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -15,7 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/shardctl/shardctl/internal/wallclock"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -28,26 +28,26 @@ const defaultQuota = 2 << 30
 // Inspect says which etcd this is, how full, and whether its history is compacted. See [store.Inspect].
 //
 // It asks every member that the URI names, each over a connection that is closed again.
-func (b *backend) Inspect(ctx context.Context) (store.Inspection, error) {
+func (b *backend) Inspect(ctx context.Context) (driver.Inspection, error) {
 	seen, err := look(ctx, b.link, b.floors)
 	if err != nil {
-		return store.Inspection{}, err
+		return driver.Inspection{}, err
 	}
-	settings := []store.Setting{seen.alarmsSetting(), seen.sizeSetting(), seen.historySetting()}
-	members := make([]store.Setting, len(b.link.endpoints.all))
+	settings := []driver.Setting{seen.alarmsSetting(), seen.sizeSetting(), seen.historySetting()}
+	members := make([]driver.Setting, len(b.link.endpoints.all))
 	var asking sync.WaitGroup // at once: one that does not answer takes all the time there is
 	for i, endpoint := range b.link.endpoints.all {
 		asking.Go(func() { members[i] = b.member(ctx, endpoint) })
 	}
 	asking.Wait()
-	settings = append(append(settings, members...), store.Setting{
+	settings = append(append(settings, members...), driver.Setting{
 		Name: "unsafe-no-fsync", Value: "etcd does not say: make sure that no member runs with it", Holds: true,
 	})
-	return store.Inspection{Server: "etcd " + seen.status.Version, Settings: settings}, nil
+	return driver.Inspection{Server: "etcd " + seen.status.Version, Settings: settings}, nil
 }
 
 // findProblems looks at what an operator should know.
-func (p parts) findProblems(ctx context.Context) ([]store.Problem, error) {
+func (p parts) findProblems(ctx context.Context) ([]driver.Problem, error) {
 	s, err := look(ctx, p.link, p.floors)
 	if err != nil {
 		return nil, err
@@ -55,15 +55,15 @@ func (p parts) findProblems(ctx context.Context) ([]store.Problem, error) {
 	problems := s.problems()
 	_, err = p.link.client.Get(ctx, p.keys.notes(), clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if errors.Is(err, rpctypes.ErrPermissionDenied) { // who may read keys may watch them
-		problems, err = append(problems, store.Problem{Reason: ReasonPolled, Message: p.causes.Describe(err).Error() +
+		problems, err = append(problems, driver.Problem{Reason: ReasonPolled, Message: p.causes.Describe(err).Error() +
 			"; until then etcd refuses to watch " + p.keys.notes() + ", and changes are noticed by polling"}), nil
 	}
 	return problems, err
 }
 
 // member asks one member for its version and part.
-func (p parts) member(ctx context.Context, endpoint string) store.Setting {
-	is := store.Setting{Name: "member " + endpoint, Want: "answers, is no learner, is " + leastVersion + " or newer"}
+func (p parts) member(ctx context.Context, endpoint string) driver.Setting {
+	is := driver.Setting{Name: "member " + endpoint, Want: "answers, is no learner, is " + leastVersion + " or newer"}
 	status, err := p.link.client.Status(ctx, endpoint)
 	switch {
 	case err != nil:
@@ -124,16 +124,16 @@ func (s seen) quota() int64 {
 
 func (s seen) percent() int64 { return int64(100 * float64(s.status.DbSize) / float64(s.quota())) }
 
-func (s seen) alarmsSetting() store.Setting {
-	is := store.Setting{Name: "alarms", Value: "none", Want: "none", Holds: len(s.alarms) == 0}
+func (s seen) alarmsSetting() driver.Setting {
+	is := driver.Setting{Name: "alarms", Value: "none", Want: "none", Holds: len(s.alarms) == 0}
 	if !is.Holds {
 		is.Value = strings.Join(s.alarms, ", ")
 	}
 	return is
 }
 
-func (s seen) sizeSetting() store.Setting {
-	return store.Setting{
+func (s seen) sizeSetting() driver.Setting {
+	return driver.Setting{
 		Name: "quota-backend-bytes",
 		Value: fmt.Sprintf("%d MiB, of which the database takes %d MiB (%d MiB in use)", s.quota()>>20,
 			s.status.DbSize>>20, s.status.DbSizeInUse>>20),
@@ -141,30 +141,30 @@ func (s seen) sizeSetting() store.Setting {
 	}
 }
 
-func (s seen) historySetting() store.Setting {
+func (s seen) historySetting() driver.Setting {
 	value := "nothing old was found"
 	if s.kept >= time.Hour {
 		value = "nothing of the last " + s.kept.Round(time.Minute).String() + " or more was compacted"
 	}
-	return store.Setting{
+	return driver.Setting{
 		Name: "auto-compaction-retention", Value: value, Want: "history of at most " + keptLong.String(),
 		Holds: s.kept <= keptLong,
 	}
 }
 
-func (s seen) problems() (all []store.Problem) {
+func (s seen) problems() (all []driver.Problem) {
 	switch {
 	case len(s.alarms) > 0:
-		all = append(all, store.Problem{Reason: ReasonNearlyFull, Message: "etcd has raised an alarm: " +
+		all = append(all, driver.Problem{Reason: ReasonNearlyFull, Message: "etcd has raised an alarm: " +
 			strings.Join(s.alarms, ", ") + ": with NOSPACE it takes no writes until it is compacted, defragmented " +
 			"and disarmed"})
 	case s.percent() > nearlyFull:
-		all = append(all, store.Problem{Reason: ReasonNearlyFull, Message: fmt.Sprintf("etcd's database takes %d %% "+
+		all = append(all, driver.Problem{Reason: ReasonNearlyFull, Message: fmt.Sprintf("etcd's database takes %d %% "+
 			"of --quota-backend-bytes, and it takes no writes when full: compact and defragment it, or raise the quota",
 			s.percent())})
 	}
 	if s.kept > keptLong {
-		all = append(all, store.Problem{Reason: ReasonNotCompacted, Message: fmt.Sprintf("etcd keeps every heartbeat "+
+		all = append(all, driver.Problem{Reason: ReasonNotCompacted, Message: fmt.Sprintf("etcd keeps every heartbeat "+
 			"of the last %s, and takes no writes once that fills its quota: start it with "+
 			"--auto-compaction-retention=1h", s.kept.Round(time.Hour))})
 	}

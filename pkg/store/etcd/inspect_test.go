@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/etcd"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -17,7 +18,7 @@ import (
 )
 
 // setting is one of an inspection.
-func setting(t *testing.T, s store.Store, name string) store.Setting {
+func setting(t *testing.T, s driver.Store, name string) driver.Setting {
 	t.Helper()
 	found, err := store.Inspect(t.Context(), s)
 	if err != nil || !strings.HasPrefix(found.Server, "etcd 3.") {
@@ -29,10 +30,10 @@ func setting(t *testing.T, s store.Store, name string) store.Setting {
 		}
 	}
 	t.Fatalf("no setting %s in %+v", name, found)
-	return store.Setting{}
+	return driver.Setting{}
 }
 
-func problems(s store.Store) string {
+func problems(s driver.Store) string {
 	var all []string
 	for _, p := range store.Problems(s) {
 		all = append(all, p.Reason)
@@ -43,7 +44,7 @@ func problems(s store.Store) string {
 // An etcd whose history goes back for days is reported, until somebody compacts it.
 func TestHistoryThatNobodyCompactsIsTold(t *testing.T) {
 	uri := testservers.Start(t, testservers.KindEtcd).Database()
-	first := storetest.Open(t, store.Config{URI: uri})
+	first := storetest.Open(t, driver.Config{URI: uri})
 	if got := problems(first); got != "" {
 		t.Errorf("problems of a new etcd: %s", got)
 	}
@@ -54,7 +55,7 @@ func TestHistoryThatNobodyCompactsIsTold(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	second := storetest.Open(t, store.Config{URI: uri})
+	second := storetest.Open(t, driver.Config{URI: uri})
 	if got := problems(second); got != etcd.ReasonNotCompacted {
 		t.Errorf("problems %q, want %s", got, etcd.ReasonNotCompacted)
 	}
@@ -68,7 +69,7 @@ func TestHistoryThatNobodyCompactsIsTold(t *testing.T) {
 	if _, err := client.Compact(t.Context(), now.Header.Revision, clientv3.WithCompactPhysical()); err != nil {
 		t.Fatal(err)
 	}
-	if got := problems(storetest.Open(t, store.Config{URI: uri})); got != "" {
+	if got := problems(storetest.Open(t, driver.Config{URI: uri})); got != "" {
 		t.Errorf("problems after a compaction: %s", got)
 	}
 	if is := setting(t, second, "member"); !is.Holds || !strings.Contains(is.Value, "the leader") {
@@ -83,22 +84,22 @@ func TestHistoryThatNobodyCompactsIsTold(t *testing.T) {
 func TestFullDatabase(t *testing.T) {
 	server := testservers.Start(t, testservers.KindEtcd, "quota-backend-bytes: 4194304")
 	uri := server.Database()
-	s, client := storetest.Open(t, store.Config{URI: uri}), raw(t, uri)
-	body := make([]byte, store.MaxBody)
-	full := store.Outcome{Status: store.Applied}
-	for i := int64(0); full.Status == store.Applied && i < 1000; i++ {
-		full = apply(t.Context(), t, s, store.Change{IfRev: i, Doc: store.Doc{
-			Kind: store.KindValue, ID: "g/a", Rev: i + 1, WriterID: store.WriterID{Session: "s", Seq: i}, Body: body,
+	s, client := storetest.Open(t, driver.Config{URI: uri}), raw(t, uri)
+	body := make([]byte, driver.MaxBody)
+	full := driver.Outcome{Status: driver.Applied}
+	for i := int64(0); full.Status == driver.Applied && i < 1000; i++ {
+		full = apply(t.Context(), t, s, driver.Change{IfRev: i, Doc: driver.Doc{
+			Kind: driver.KindValue, ID: "g/a", Rev: i + 1, WriterID: driver.WriterID{Session: "s", Seq: i}, Body: body,
 		}})
 	}
-	if full.Status != store.Unknown || !errors.Is(full.Err, store.ErrUnavailable) ||
+	if full.Status != driver.Unknown || !errors.Is(full.Err, driver.ErrUnavailable) ||
 		!strings.Contains(full.Err.Error(), "etcdctl alarm disarm") {
 		t.Fatalf("write to a full database: %+v", full)
 	}
-	if _, err := s.Read(t.Context(), store.KindValue, "g/a"); err != nil {
+	if _, err := s.Read(t.Context(), driver.KindValue, "g/a"); err != nil {
 		t.Errorf("read of a full database: %v", err)
 	}
-	if got := problems(storetest.Open(t, store.Config{URI: uri})); got != etcd.ReasonNearlyFull {
+	if got := problems(storetest.Open(t, driver.Config{URI: uri})); got != etcd.ReasonNearlyFull {
 		t.Errorf("problems %q, want %s", got, etcd.ReasonNearlyFull)
 	}
 	if is := setting(t, s, "alarms"); is.Holds || !strings.Contains(is.Value, "NOSPACE") {
@@ -109,7 +110,7 @@ func TestFullDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := time.Now().UnixMilli()
-	reply, err := storetest.Open(t, store.Config{URI: uri}).Read(t.Context(), store.KindLock, "g/a")
+	reply, err := storetest.Open(t, driver.Config{URI: uri}).Read(t.Context(), driver.KindLock, "g/a")
 	if err != nil || reply.Floor < begun {
 		t.Errorf("opened a full database: floor %d, %v; want %d at least", reply.Floor, err, begun)
 	}
@@ -123,7 +124,7 @@ func TestFullDatabase(t *testing.T) {
 	if err := errors.Join(compacted, defragmented, disarmed); err != nil {
 		t.Fatal(err)
 	}
-	if out := apply(t.Context(), t, s, create("g/after")); out.Status != store.Applied {
+	if out := apply(t.Context(), t, s, create("g/after")); out.Status != driver.Applied {
 		t.Errorf("write after it was emptied: %+v", out)
 	}
 }
@@ -132,7 +133,7 @@ func TestFullDatabase(t *testing.T) {
 func TestInspectionAsksMembersAtOnce(t *testing.T) {
 	suites.NeedWhole(t, suites.Stores, "real servers")
 	cluster := testservers.StartEtcdCluster(t)
-	s := storetest.Open(t, store.Config{URI: cluster.Database(), Timeout: 3 * brief})
+	s := storetest.Open(t, driver.Config{URI: cluster.Database(), Timeout: 3 * brief})
 	w := calls.Write(t, s)
 	w.GoOn(t)
 	cluster.Members[0].Freeze()

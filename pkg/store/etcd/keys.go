@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -23,11 +23,11 @@ func (k keys) notes() string  { return k.root + ".note/" }
 // note is one of the keys that changes overwrite to notify watchers.
 func (k keys) note(slot int) string { return fmt.Sprintf("%s%03d", k.notes(), slot) }
 
-func (k keys) docs(kind store.Kind) string           { return k.root + string(kind) + "/" }
-func (k keys) doc(kind store.Kind, id string) string { return k.docs(kind) + id }
+func (k keys) docs(kind driver.Kind) string           { return k.root + string(kind) + "/" }
+func (k keys) doc(kind driver.Kind, id string) string { return k.docs(kind) + id }
 
 // id is the ID of a key of docs.
-func (k keys) id(kind store.Kind, key []byte) string { return string(key[len(k.docs(kind)):]) }
+func (k keys) id(kind driver.Kind, key []byte) string { return string(key[len(k.docs(kind)):]) }
 
 // Names of indexes. Their keys are the values they are sorted by, and the ID at the end. No text holds a NUL byte, so
 // one ends each.
@@ -39,7 +39,7 @@ const (
 	indexLast    = "last"    // ID backwards
 )
 
-func (k keys) index(kind store.Kind, name string) string {
+func (k keys) index(kind driver.Kind, name string) string {
 	return k.root + ".index/" + string(kind) + "/" + name + "/"
 }
 
@@ -66,7 +66,7 @@ func backwards(id string) string {
 const backwardsEnd = "\xff"
 
 // entries are the keys of the indexes that a document is in; none for nil.
-func (k keys) entries(d *store.Doc) (all []string) {
+func (k keys) entries(d *driver.Doc) (all []string) {
 	if d == nil {
 		return nil
 	}
@@ -79,18 +79,18 @@ func (k keys) entries(d *store.Doc) (all []string) {
 }
 
 // entry is the key of a document in one index. ok is false where it is not in it.
-func (k keys) entry(d *store.Doc, name string) (key string, ok bool) {
+func (k keys) entry(d *driver.Doc, name string) (key string, ok bool) {
 	info, rest := d.Kind.Info(), ""
 	switch name {
 	case indexOwner:
-		rest, ok = class(d.Suspended)+d.Session+separator+d.ID, info.Indexed(store.FieldSession)
+		rest, ok = class(d.Suspended)+d.Session+separator+d.ID, info.Indexed(driver.FieldSession)
 	case indexRev:
-		rest, ok = d.Group+separator+hex(d.Rev)+d.ID, hasIndex(info, store.FieldGroup, store.FieldRev)
+		rest, ok = d.Group+separator+hex(d.Rev)+d.ID, hasIndex(info, driver.FieldGroup, driver.FieldRev)
 	case indexGroup:
 		rest = d.Group + separator + backwards(d.ID) + backwardsEnd
-		ok = hasIndex(info, store.FieldGroup, store.FieldID) && d.Group != "" && !strings.HasPrefix(d.ID, d.Group+"/")
+		ok = hasIndex(info, driver.FieldGroup, driver.FieldID) && d.Group != "" && !strings.HasPrefix(d.ID, d.Group+"/")
 	case indexExpires:
-		rest, ok = hex(d.Expires)+d.ID, info.Indexed(store.FieldExpires) && d.Expires > 0
+		rest, ok = hex(d.Expires)+d.ID, info.Indexed(driver.FieldExpires) && d.Expires > 0
 	case indexLast:
 		rest, ok = backwards(d.ID)+backwardsEnd, true
 	}
@@ -109,8 +109,8 @@ func class(suspended bool) string {
 }
 
 // hasIndex says whether a kind has an index on exactly these fields.
-func hasIndex(info store.KindInfo, fields ...store.Field) bool {
-	return slices.ContainsFunc(info.Indexes, func(of []store.Field) bool { return slices.Equal(of, fields) })
+func hasIndex(info driver.KindInfo, fields ...driver.Field) bool {
+	return slices.ContainsFunc(info.Indexes, func(of []driver.Field) bool { return slices.Equal(of, fields) })
 }
 
 // entryID is the ID at the end of an index's key, whose beginning is cut off.
@@ -141,20 +141,20 @@ type plan struct {
 	besides *plan // where the rest is
 }
 
-func (k keys) plan(kind store.Kind, q store.Query) plan {
+func (k keys) plan(kind driver.Kind, q driver.Query) plan {
 	info := kind.Info()
 	switch {
-	case len(q.Sessions) > 0 && info.Indexed(store.FieldSession):
+	case len(q.Sessions) > 0 && info.Indexed(driver.FieldSession):
 		return plan{index: indexOwner, spans: k.owners(kind, q, oneOf(q.Sessions))}
-	case len(q.Others) > 0 && info.Indexed(store.FieldSession):
+	case len(q.Others) > 0 && info.Indexed(driver.FieldSession):
 		return plan{index: indexOwner, spans: k.owners(kind, q, noneOf(q.Others))}
-	case q.Expired > 0 && info.Indexed(store.FieldExpires):
+	case q.Expired > 0 && info.Indexed(driver.FieldExpires):
 		at := k.index(kind, indexExpires)
 		return plan{index: indexExpires, spans: []span{{from: at, to: at + hex(min(q.Expired, math.MaxInt64-1)+1)}}}
-	case q.Group != "" && q.MinRev > 0 && hasIndex(info, store.FieldGroup, store.FieldRev):
+	case q.Group != "" && q.MinRev > 0 && hasIndex(info, driver.FieldGroup, driver.FieldRev):
 		at := k.index(kind, indexRev) + q.Group
 		return plan{index: indexRev, spans: []span{{from: at + separator + hex(q.MinRev), to: at + "\x01"}}}
-	case q.Group != "" && hasIndex(info, store.FieldGroup, store.FieldID):
+	case q.Group != "" && hasIndex(info, driver.FieldGroup, driver.FieldID):
 		return k.ofGroup(kind, q)
 	case q.Reverse && q.Limit > 0:
 		return k.last(kind, q)
@@ -165,7 +165,7 @@ func (k keys) plan(kind store.Kind, q store.Query) plan {
 }
 
 // ofGroup looks where IDs begin with the group and a slash, and in the index for those that do not.
-func (k keys) ofGroup(kind store.Kind, q store.Query) plan {
+func (k keys) ofGroup(kind driver.Kind, q driver.Query) plan {
 	at := k.index(kind, indexGroup) + q.Group
 	rest := plan{
 		index: indexGroup, spans: []span{{from: at + separator, to: at + "\x01"}}, ordered: q.Reverse && q.Limit > 0,
@@ -192,12 +192,12 @@ func (k keys) ofGroup(kind store.Kind, q store.Query) plan {
 }
 
 // last looks from the end on. etcd itself would read and sort all to find the last.
-func (k keys) last(kind store.Kind, q store.Query) plan {
+func (k keys) last(kind driver.Kind, q driver.Query) plan {
 	return plan{index: indexLast, spans: []span{between(k.index(kind, indexLast), q)}, ordered: true}
 }
 
 // between is the part of a backwards index that holds the IDs from q.From on and before q.To.
-func between(index string, q store.Query) span {
+func between(index string, q driver.Query) span {
 	s := span{from: index, to: index + backwardsEnd}
 	if q.To != "" {
 		s.from = index + backwards(q.To) + backwardsEnd + "\x00" // after the entry of q.To itself
@@ -209,7 +209,7 @@ func between(index string, q store.Query) span {
 }
 
 // ids are the documents with IDs from one on and before the other; empty: all.
-func (k keys) ids(kind store.Kind, from, to string) span {
+func (k keys) ids(kind driver.Kind, from, to string) span {
 	docs := k.docs(kind)
 	s := span{from: docs + from, to: strings.TrimSuffix(docs, "/") + "0"}
 	if to != "" {
@@ -219,7 +219,7 @@ func (k keys) ids(kind store.Kind, from, to string) span {
 }
 
 // owners are the parts of the index of owners that hold the sessions between bounds.
-func (k keys) owners(kind store.Kind, q store.Query, bounds [][2]string) []span {
+func (k keys) owners(kind driver.Kind, q driver.Query, bounds [][2]string) []span {
 	classes := []bool{false}
 	if !q.Unsuspended {
 		classes = append(classes, true)

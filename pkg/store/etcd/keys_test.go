@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // The order of backwards texts is the reverse of the order of IDs, where one begins with the other as well.
@@ -23,8 +23,8 @@ func TestBackwardsReversesTheOrder(t *testing.T) {
 
 func TestEntriesNameTheirDocument(t *testing.T) {
 	k := newKeys("p", "c")
-	d := store.Doc{ID: "g2/a", Group: "g", Session: "s/1", Rev: store.MaxRev, Expires: store.MaxMark}
-	for _, info := range store.Table() {
+	d := driver.Doc{ID: "g2/a", Group: "g", Session: "s/1", Rev: driver.MaxRev, Expires: driver.MaxMark}
+	for _, info := range driver.Table() {
 		d.Kind = info.Kind
 		seen := map[string]bool{}
 		for _, entry := range k.entries(&d) {

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
@@ -61,7 +61,7 @@ func (p parts) connect(ctx context.Context, s settings, dial []grpc.DialOption) 
 		began := time.Now()
 		l, err := p.connectAny(ctx, s, all, each, dial)
 		late := time.Since(began) >= each // it was no answer that a member has failed by
-		if err == nil || !late || !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil || round == rounds {
+		if err == nil || !late || !errors.Is(err, driver.ErrUnavailable) || ctx.Err() != nil || round == rounds {
 			return l, err
 		}
 	}
@@ -80,7 +80,7 @@ func (p parts) connectAny(
 			return l, nil
 		}
 		err = p.translate(strings.TrimPrefix(all[at], "http://"), err)
-		if !errors.Is(err, store.ErrUnavailable) {
+		if !errors.Is(err, driver.ErrUnavailable) {
 			return nil, err
 		}
 		failed = append(failed, err)
@@ -167,9 +167,9 @@ func (h handshakes) Clone() credentials.TransportCredentials { return h }
 func checkMember(is *etcdserverpb.StatusResponse) error {
 	switch {
 	case is.IsLearner:
-		return fmt.Errorf("%w: the member is a learner, which serves no calls", store.ErrUnavailable)
+		return fmt.Errorf("%w: the member is a learner, which serves no calls", driver.ErrUnavailable)
 	case is.Leader == 0:
-		return fmt.Errorf("%w: the member knows no leader", store.ErrUnavailable)
+		return fmt.Errorf("%w: the member knows no leader", driver.ErrUnavailable)
 	}
 	return checkVersion(is.Version)
 }
@@ -180,11 +180,11 @@ func checkVersion(version string) error {
 	switch {
 	case !known:
 		return fmt.Errorf(
-			"%w: etcd says its version is %.40q, want %s or newer", store.ErrInvalid, version, leastVersion,
+			"%w: etcd says its version is %.40q, want %s or newer", driver.ErrInvalid, version, leastVersion,
 		)
 	case older:
 		return fmt.Errorf(
-			"%w: etcd is version %s, want %s or newer: upgrade it", store.ErrInvalid, version, leastVersion,
+			"%w: etcd is version %s, want %s or newer: upgrade it", driver.ErrInvalid, version, leastVersion,
 		)
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -17,7 +17,7 @@ import (
 const pageSize = 1000
 
 // Scan implements [engine.Backend]. All is as of one revision, and it is linearizable as well.
-func (b *backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (engine.Page, error) {
+func (b *backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (engine.Page, error) {
 	for {
 		v := &view{parts: b.parts, whole: true}
 		if b.tidies {
@@ -41,16 +41,16 @@ func (b *backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (eng
 }
 
 // list finds the way that looks at the least.
-func (v *view) list(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (v *view) list(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	if q.To != "" && q.From >= q.To { // etcd takes a range that ends before it begins for an error of its own
 		_, err := v.byID(ctx, kind, nil)
-		return store.Reply{}, err
+		return driver.Reply{}, err
 	}
 	p := v.keys.plan(kind, q)
 	if q.CountOnly && p.exact {
 		return v.count(ctx, p.spans)
 	}
-	var docs []store.Doc
+	var docs []driver.Doc
 	var err error
 	switch {
 	case p.index == "":
@@ -61,12 +61,12 @@ func (v *view) list(ctx context.Context, kind store.Kind, q store.Query) (store.
 		docs, err = v.search(ctx, kind, p, q)
 	}
 	if err != nil {
-		return store.Reply{}, err
+		return driver.Reply{}, err
 	}
 	if p.besides != nil {
 		more, err := v.search(ctx, kind, *p.besides, q)
 		if err != nil {
-			return store.Reply{}, err
+			return driver.Reply{}, err
 		}
 		docs = append(docs, more...)
 	}
@@ -74,15 +74,15 @@ func (v *view) list(ctx context.Context, kind store.Kind, q store.Query) (store.
 }
 
 // count counts keys, of which none is read. What cannot be read is counted as well.
-func (v *view) count(ctx context.Context, spans []span) (store.Reply, error) {
+func (v *view) count(ctx context.Context, spans []span) (driver.Reply, error) {
 	for i := range spans {
 		spans[i].countOnly = true
 	}
 	found, err := v.get(ctx, spans...)
 	if err != nil {
-		return store.Reply{}, err
+		return driver.Reply{}, err
 	}
-	var reply store.Reply
+	var reply driver.Reply
 	for _, r := range found {
 		reply.Total += r.Count
 	}
@@ -90,13 +90,13 @@ func (v *view) count(ctx context.Context, spans []span) (store.Reply, error) {
 }
 
 // scan reads documents in the order of their ids, until as many match as are asked for.
-func (v *view) scan(ctx context.Context, kind store.Kind, s span, q store.Query) ([]store.Doc, error) {
+func (v *view) scan(ctx context.Context, kind driver.Kind, s span, q driver.Query) ([]driver.Doc, error) {
 	limited := q.Limit > 0 && !q.CountOnly && !q.Reverse
 	s.limit = pageSize
 	if limited {
 		s.limit = min(q.Limit, pageSize)
 	}
-	var docs []store.Doc
+	var docs []driver.Doc
 	for {
 		found, err := v.get(ctx, s)
 		if err != nil {
@@ -117,10 +117,10 @@ func (v *view) scan(ctx context.Context, kind store.Kind, s span, q store.Query)
 }
 
 // page reads the documents that an index names in the order asked for, until as many match as are asked for.
-func (v *view) page(ctx context.Context, kind store.Kind, p plan, q store.Query) ([]store.Doc, error) {
+func (v *view) page(ctx context.Context, kind driver.Kind, p plan, q driver.Query) ([]driver.Doc, error) {
 	s := p.spans[0]
 	s.limit = min(q.Limit, pageSize)
-	var docs []store.Doc
+	var docs []driver.Doc
 	for {
 		if s.from >= s.to {
 			return docs, nil
@@ -146,7 +146,7 @@ func (v *view) page(ctx context.Context, kind store.Kind, p plan, q store.Query)
 
 // search reads all entries of an index that a plan names, and the documents in order of their ids, until as many match
 // as are asked for.
-func (v *view) search(ctx context.Context, kind store.Kind, p plan, q store.Query) ([]store.Doc, error) {
+func (v *view) search(ctx context.Context, kind driver.Kind, p plan, q driver.Query) ([]driver.Doc, error) {
 	if p.ordered {
 		return v.page(ctx, kind, p, q)
 	}
@@ -165,7 +165,7 @@ func (v *view) search(ctx context.Context, kind store.Kind, p plan, q store.Quer
 	if q.Reverse {
 		slices.Reverse(ids)
 	}
-	var docs []store.Doc
+	var docs []driver.Doc
 	for len(ids) > 0 && len(docs) < limit {
 		n := min(len(ids), max(limit-len(docs), 1))
 		more, err := v.byID(ctx, kind, ids[:n])
@@ -204,7 +204,7 @@ func (v *view) entries(ctx context.Context, spans []span) (all []*mvccpb.KeyValu
 }
 
 // named are the IDs at the ends of entries.
-func (v *view) named(kind store.Kind, index string, entries []*mvccpb.KeyValue) []string {
+func (v *view) named(kind driver.Kind, index string, entries []*mvccpb.KeyValue) []string {
 	cut := len(v.keys.index(kind, index))
 	ids := make([]string, 0, len(entries))
 	for _, kv := range entries {
@@ -215,8 +215,8 @@ func (v *view) named(kind store.Kind, index string, entries []*mvccpb.KeyValue) 
 	return ids
 }
 
-func matching(docs []store.Doc, q store.Query) []store.Doc {
-	return slices.DeleteFunc(docs, func(d store.Doc) bool { return !engine.Matches(&d, q) })
+func matching(docs []driver.Doc, q driver.Query) []driver.Doc {
+	return slices.DeleteFunc(docs, func(d driver.Doc) bool { return !engine.Matches(&d, q) })
 }
 
 // strays are the entries of indexes that one List meets and whose documents do not have them: another tool deleted or
@@ -244,7 +244,7 @@ func (s *strays) saw(id string, is state) {
 
 // note compares entries with the documents that were read for them. What cannot be read is left alone: it may be
 // repaired.
-func (s *strays) note(kind store.Kind, index string, entries []*mvccpb.KeyValue) {
+func (s *strays) note(kind driver.Kind, index string, entries []*mvccpb.KeyValue) {
 	if s == nil {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap" //nolint:depguard // etcd's client takes its logger in this form alone
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/etcd"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testprocess"
@@ -38,7 +38,7 @@ func database(t *testing.T, uri string) storetest.Database {
 	var byHand *clientv3.Client
 	return storetest.Database{
 		Quiet: true, Neighbour: storetest.Neighbour(uri),
-		Open: func(ctx context.Context) (store.Store, error) {
+		Open: func(ctx context.Context) (driver.Store, error) {
 			s, err := etcd.Open(ctx, options)
 			if err != nil {
 				return nil, err
@@ -59,14 +59,14 @@ func database(t *testing.T, uri string) storetest.Database {
 			_, err = client.Put(ctx, key, strconv.Itoa(version+by))
 			return err
 		},
-		Spoil: func(ctx context.Context, kind store.Kind, id string) error {
+		Spoil: func(ctx context.Context, kind driver.Kind, id string) error {
 			if byHand == nil {
 				byHand = raw(t, uri)
 			}
 			_, err := byHand.Put(ctx, prefixOf(uri)+"/default/"+string(kind)+"/"+id, `{"rev":"by hand"}`)
 			return err
 		},
-		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
+		Examined: func(ctx context.Context, kind driver.Kind, q driver.Query) (int64, error) {
 			var keys atomic.Int64
 			s, err := etcd.OpenCounting(ctx, options, func(n int) { keys.Add(int64(n)) })
 			if err != nil {
@@ -96,14 +96,14 @@ func raw(t *testing.T, uri string) *clientv3.Client {
 }
 
 // create is a change that creates a lock.
-func create(id string) store.Change {
-	return store.Change{Doc: store.Doc{
-		Kind: store.KindLock, ID: id, Group: "g", Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1},
+func create(id string) driver.Change {
+	return driver.Change{Doc: driver.Doc{
+		Kind: driver.KindLock, ID: id, Group: "g", Rev: 1, WriterID: driver.WriterID{Session: "s", Seq: 1},
 	}}
 }
 
 // apply performs one change.
-func apply(ctx context.Context, t *testing.T, s store.Store, c store.Change) store.Outcome {
+func apply(ctx context.Context, t *testing.T, s driver.Store, c driver.Change) driver.Outcome {
 	t.Helper()
 	outs, err := s.Apply(ctx, c)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/etcd"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -37,7 +37,7 @@ func TestOpeningOutlastsAShortLease(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), generous)
 	defer cancel()
 	_, err := etcd.Open(ctx, etcd.Options{URI: "etcd://" + serve(t, slow), Timeout: timeout})
-	if !errors.Is(err, store.ErrInvalid) {
+	if !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("got %v, want what the member answered", err)
 	}
 }
@@ -50,15 +50,15 @@ func TestMembersThatDoNotServe(t *testing.T) {
 		want string
 	}{
 		"too old": {
-			&etcdserverpb.StatusResponse{Version: "3.5.7", Leader: 1}, store.ErrInvalid,
+			&etcdserverpb.StatusResponse{Version: "3.5.7", Leader: 1}, driver.ErrInvalid,
 			"etcd is version 3.5.7, want 3.5.8 or newer: upgrade it",
 		},
-		"no version": {&etcdserverpb.StatusResponse{Leader: 1}, store.ErrInvalid, "want 3.5.8 or newer"},
+		"no version": {&etcdserverpb.StatusResponse{Leader: 1}, driver.ErrInvalid, "want 3.5.8 or newer"},
 		"learner": {
-			&etcdserverpb.StatusResponse{Version: "3.7.3", Leader: 1, IsLearner: true}, store.ErrUnavailable,
+			&etcdserverpb.StatusResponse{Version: "3.7.3", Leader: 1, IsLearner: true}, driver.ErrUnavailable,
 			"the member is a learner",
 		},
-		"no leader": {&etcdserverpb.StatusResponse{Version: "3.7.3"}, store.ErrUnavailable, "knows no leader"},
+		"no leader": {&etcdserverpb.StatusResponse{Version: "3.7.3"}, driver.ErrUnavailable, "knows no leader"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := etcd.Open(t.Context(), etcd.Options{
@@ -95,7 +95,7 @@ func serve(t *testing.T, m member) string {
 func TestOlderMemberIsNamed(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindEtcd)
 	older := serve(t, member{is: &etcdserverpb.StatusResponse{Version: "3.5.12"}}) // without a leader it is passed over
-	s := storetest.Open(t, store.Config{URI: strings.Replace(server.Database(), server.Addr, server.Addr+","+older, 1)})
+	s := storetest.Open(t, driver.Config{URI: strings.Replace(server.Database(), server.Addr, server.Addr+","+older, 1)})
 	is := setting(t, s, "member http://"+older)
 	if !is.Holds || !strings.Contains(is.Value, "notifications may be late before 3.5.13") {
 		t.Errorf("%+v", is)

@@ -6,19 +6,19 @@ import (
 	"crypto/tls"
 	"regexp"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
-// DefaultPrefix begins all keys, unless the URI or a [store.Config] names another prefix.
+// DefaultPrefix begins all keys, unless the URI or a [driver.Config] names another prefix.
 const DefaultPrefix = "shardctl"
 
 // Options say which etcd to use, and how. The URI is etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…][/PREFIX] with
 // the parameters tls, tlsCAFile, tlsCertFile and tlsKeyFile. Name all members: they are used one at a time. Database is
 // the prefix, and the cluster follows it: letters, digits, '.', '-' and '_', at most 63. Give the timeout a sixth of
 // the lease's duration. Existing needs the right to read alone.
-type Options = store.Config
+type Options = driver.Config
 
 // Reasons of problems.
 const (
@@ -66,7 +66,7 @@ func newSource(o Options) (*storeuri.Source[login], error) {
 	})
 }
 
-// read looks at all that needs neither network nor disk. Errors wrap [store.ErrInvalid].
+// read looks at all that needs neither network nor disk. Errors wrap [driver.ErrInvalid].
 func read(o Options) (s settings, err error) {
 	if s.Options, err = engine.Complete(o); err != nil {
 		return s, err
@@ -82,12 +82,12 @@ func read(o Options) (s settings, err error) {
 		s.Database, field = cmp.Or(s.uri.Path, DefaultPrefix), "uri"
 	}
 	if !prefixName.MatchString(s.Database) {
-		return s, &store.FieldError{
+		return s, &driver.FieldError{
 			Field: field, Text: "names a wrong prefix, must be at most 63 letters, digits, '.', '-' and '_'",
 		}
 	}
 	if (s.uri.User == "") != (s.uri.Password == "") {
-		return s, &store.FieldError{Field: "uri", Text: "has a user or a password alone, must be USER:PASSWORD@"}
+		return s, &driver.FieldError{Field: "uri", Text: "has a user or a password alone, must be USER:PASSWORD@"}
 	}
 	return s, nil
 }
@@ -105,25 +105,27 @@ func (s settings) endpoints() []string {
 	return all
 }
 
-func init() { store.Register(scheme, registered{}) }
+func init() { driver.Register(scheme, registered{}) }
 
 // registered is what the registry knows of etcd.
 type registered struct{}
 
-// Name implements [store.Driver].
+// Name implements [driver.Driver].
 func (registered) Name() string { return "etcd" }
 
-// Form implements [store.Driver].
+// Form implements [driver.Driver].
 func (registered) Form(of string) string { return of + "://HOST…" }
 
-// Parse implements [store.Driver].
-func (registered) Parse(c store.Config) (store.Config, error) {
+// Parse implements [driver.Driver].
+func (registered) Parse(c driver.Config) (driver.Config, error) {
 	s, err := read(c)
 	return s.Options, err
 }
 
-// Redact implements [store.Driver].
+// Redact implements [driver.Driver].
 func (registered) Redact(uri string) string { return secrets.Redact(uri) }
 
-// Open implements [store.Driver].
-func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) { return Open(ctx, c) }
+// Open implements [driver.Driver].
+func (registered) Open(ctx context.Context, c driver.Config) (driver.Store, error) {
+	return Open(ctx, c)
+}

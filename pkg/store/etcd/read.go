@@ -9,7 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/shardctl/shardctl/internal/wallclock"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -24,11 +24,11 @@ type view struct {
 	floor  int64
 	strays *strays // nil: they are left alone
 
-	unreadable []store.Unreadable
+	unreadable []driver.Unreadable
 }
 
 // found is a page with the time and the floor, and with what cannot be read.
-func (v *view) found(docs []store.Doc) engine.Page {
+func (v *view) found(docs []driver.Doc) engine.Page {
 	return engine.Page{Docs: docs, Unreadable: v.unreadable, Now: wallclock.Now().UnixMilli(), Floor: v.floor}
 }
 
@@ -55,8 +55,8 @@ func (v *view) get(ctx context.Context, ranges ...span) ([]*etcdserverpb.RangeRe
 }
 
 // byID reads documents by their ids, which are in order.
-func (v *view) byID(ctx context.Context, kind store.Kind, ids []string) ([]store.Doc, error) {
-	var docs []store.Doc
+func (v *view) byID(ctx context.Context, kind driver.Kind, ids []string) ([]driver.Doc, error) {
+	var docs []driver.Doc
 	if len(ids) == 0 && v.floor == 0 { // a reply has a floor in any case
 		_, err := v.get(ctx)
 		return nil, err
@@ -82,10 +82,10 @@ func (v *view) byID(ctx context.Context, kind store.Kind, ids []string) ([]store
 }
 
 // state is what a key holds.
-func (v *view) state(kind store.Kind, id string, found []*mvccpb.KeyValue) state {
+func (v *view) state(kind driver.Kind, id string, found []*mvccpb.KeyValue) state {
 	s := v.docs.state(kind, id, found)
 	if s.malformed != nil {
-		v.unreadable = append(v.unreadable, store.Unreadable{Kind: kind, ID: id, Err: s.malformed})
+		v.unreadable = append(v.unreadable, driver.Unreadable{Kind: kind, ID: id, Err: s.malformed})
 	}
 	return s
 }

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -16,9 +16,9 @@ func TestTokensRiseOverARestoredBackup(t *testing.T) {
 	server := testservers.Start(t, testservers.KindEtcd)
 	uri := server.Database()
 	data, backup := server.Server().Site().Path("data"), filepath.Join(t.TempDir(), "backup")
-	claim := func(s store.Store) (token int64) {
+	claim := func(s driver.Store) (token int64) {
 		t.Helper()
-		reply, err := s.Read(t.Context(), store.KindLock, "g/a")
+		reply, err := s.Read(t.Context(), driver.KindLock, "g/a")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,12 +27,12 @@ func TestTokensRiseOverARestoredBackup(t *testing.T) {
 			change.IfRev = reply.Docs[0].Rev
 		}
 		change.Doc.Rev = max(change.IfRev+1, reply.Floor)
-		if out := apply(t.Context(), t, s, change); out.Status != store.Applied {
+		if out := apply(t.Context(), t, s, change); out.Status != driver.Applied {
 			t.Fatalf("%+v", out)
 		}
 		return change.Doc.Rev
 	}
-	s := storetest.Open(t, store.Config{URI: uri})
+	s := storetest.Open(t, driver.Config{URI: uri})
 	claim(s)
 	server.Stop()
 	if err := os.CopyFS(backup, os.DirFS(data)); err != nil {
@@ -48,7 +48,7 @@ func TestTokensRiseOverARestoredBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Start()
-	if token := claim(storetest.Open(t, store.Config{URI: uri})); token <= last {
+	if token := claim(storetest.Open(t, driver.Config{URI: uri})); token <= last {
 		t.Errorf("token %d after %d", token, last)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap" //nolint:depguard // etcd's client takes its logger in this form alone
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/etcd"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testprocess"
@@ -88,13 +89,13 @@ func TestLogIns(t *testing.T) {
 		"read alone":   {at("looks:s3cret@", "p"), `user "looks" lacks the permission readwrite`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			storetest.WantRefused(t, store.Config{URI: tt.uri}, store.ErrInvalid, tt.want)
+			storetest.WantRefused(t, driver.Config{URI: tt.uri}, driver.ErrInvalid, tt.want)
 		})
 	}
-	storetest.WantRefused(t, store.Config{URI: at("looks:s3cret@", "p"), Existing: true}, store.ErrInvalid,
+	storetest.WantRefused(t, driver.Config{URI: at("looks:s3cret@", "p"), Existing: true}, driver.ErrInvalid,
 		"no replica has set up this cluster")
 	storetest.Rights{
-		Writer: store.Config{URI: at("shardctl:s3cret@", "p")}, Reader: store.Config{URI: at("looks:s3cret@", "p")},
+		Writer: driver.Config{URI: at("shardctl:s3cret@", "p")}, Reader: driver.Config{URI: at("looks:s3cret@", "p")},
 	}.Run(t)
 }
 
@@ -109,18 +110,18 @@ func TestWatchIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := storetest.Open(t, store.Config{URI: "etcd://" + user + ":s3cret@" + server.Addr + "/p"})
+	s := storetest.Open(t, driver.Config{URI: "etcd://" + user + ":s3cret@" + server.Addr + "/p"})
 	const advice = "etcdctl role grant-permission ROLE --prefix=true readwrite " + prefix
 	problems := store.Problems(s)
 	if len(problems) != 1 || problems[0].Reason != etcd.ReasonPolled ||
 		!strings.Contains(problems[0].Message, advice) {
 		t.Errorf("problems %+v, want that it is polled", problems)
 	}
-	if _, err := s.Watch(t.Context(), store.Interest{}); !errors.Is(err, store.ErrInvalid) ||
+	if _, err := s.Watch(t.Context(), driver.Interest{}); !errors.Is(err, driver.ErrInvalid) ||
 		!strings.Contains(err.Error(), advice) {
 		t.Errorf("watch: %v, want what to grant", err)
 	}
-	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
+	if out := apply(t.Context(), t, s, create("g/a")); out.Status != driver.Applied {
 		t.Errorf("write: %+v", out)
 	}
 	if _, err := root.RoleGrantPermission(t.Context(), user, prefix, clientv3.GetPrefixRangeEnd(prefix),
@@ -134,12 +135,12 @@ func TestWatchIsRefused(t *testing.T) {
 func TestLogInExpires(t *testing.T) {
 	server, root := guarded(t)
 	admit(t, root, "shardctl", "p/default/", clientv3.PermissionType(clientv3.PermReadWrite))
-	s := storetest.Open(t, store.Config{URI: "etcd://shardctl:s3cret@" + server.Addr + "/p"})
+	s := storetest.Open(t, driver.Config{URI: "etcd://shardctl:s3cret@" + server.Addr + "/p"})
 	notes := watching(t, s)
 	for i := range 3 {
 		// Nothing reports that a token has expired. etcd looks through them each second.
 		time.Sleep((tokenTTL + 2) * time.Second)
-		if out := apply(t.Context(), t, s, create(fmt.Sprint("g/", i))); out.Status != store.Applied {
+		if out := apply(t.Context(), t, s, create(fmt.Sprint("g/", i))); out.Status != driver.Applied {
 			t.Fatalf("after the log-in has expired: %+v", out)
 		}
 		notified(t, s, notes, fmt.Sprint("g", i))
@@ -149,7 +150,7 @@ func TestLogInExpires(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := apply(t.Context(), t, s, create("g/after"))
-	if out.Status != store.Unknown || out.Err == nil || strings.Contains(out.Err.Error(), "s3cret") {
+	if out.Status != driver.Unknown || out.Err == nil || strings.Contains(out.Err.Error(), "s3cret") {
 		t.Errorf("after the password was changed: %+v", out)
 	}
 }
@@ -159,16 +160,16 @@ func TestTLS(t *testing.T) {
 	other, otherKey := testprocess.Certificate(t, "shardctl")
 	server := testservers.Start(t, testservers.KindEtcd, "client-transport-security:", `  cert-file: "`+cert+`"`,
 		`  key-file: "`+key+`"`, `  trusted-ca-file: "`+cert+`"`, "  client-cert-auth: true")
-	refused := storetest.Refusal{Kind: store.ErrInvalid, Says: "the server refuses this client's certificate"}
+	refused := storetest.Refusal{Kind: driver.ErrInvalid, Says: "the server refuses this client's certificate"}
 	storetest.TLS{
 		URI:       func(f storetest.Files) string { return "etcd://" + server.Addr + "/p" + f.Params() },
 		Right:     storetest.Files{Authority: cert, Cert: cert, Key: key},
 		Stranger:  storetest.Files{Authority: other, Cert: other, Key: otherKey},
 		Untrusted: "no known authority has signed", Without: refused, Strange: refused,
 	}.Run(t)
-	storetest.WantRefused(t, store.Config{URI: "etcd://" + server.Addr + "/p", Timeout: 5 * time.Second},
-		store.ErrUnavailable, "does it ask for TLS?")
+	storetest.WantRefused(t, driver.Config{URI: "etcd://" + server.Addr + "/p", Timeout: 5 * time.Second},
+		driver.ErrUnavailable, "does it ask for TLS?")
 	plain := testservers.Shared(t, testservers.KindEtcd)
-	storetest.WantRefused(t, store.Config{URI: plain.Database() + "?tls=true", Timeout: 5 * time.Second},
-		store.ErrUnavailable, "does it speak TLS?")
+	storetest.WantRefused(t, driver.Config{URI: plain.Database() + "?tls=true", Timeout: 5 * time.Second},
+		driver.ErrUnavailable, "does it speak TLS?")
 }

@@ -1,4 +1,4 @@
-// Package etcd keeps the documents of package elect in etcd: a [store.Store] for production.
+// Package etcd keeps the documents of package elect in etcd: a [driver.Store] for production.
 //
 // # What it needs
 //
@@ -33,7 +33,7 @@
 //
 // # Revisions and time
 //
-// etcd shows no clock. [store.Reply.Now] and Wall are the wall clock of this process. [store.Reply.Floor] is etcd's own
+// etcd shows no clock. [driver.Reply.Now] and Wall are the wall clock of this process. [driver.Reply.Floor] is etcd's own
 // revision, which every write raises, above a base that is kept in the store. It is read in the same transaction as the
 // documents.
 //
@@ -58,7 +58,7 @@ import (
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -83,13 +83,13 @@ type backend struct {
 // Open connects to the first member that answers, and writes the version of the layout if it is not there. Any number
 // of processes may do so at once. It waits no longer than the time-out, or the context.
 //
-// Errors wrap [store.ErrInvalid], [store.ErrSchema] (set up by another version), or [store.ErrUnavailable] (not
+// Errors wrap [driver.ErrInvalid], [driver.ErrSchema] (set up by another version), or [driver.ErrUnavailable] (not
 // reached, no leader: try again). ErrInvalid is about the URI, TLS, the log-in, permissions that the user lacks, or an
 // etcd that is too old. They never hold the password.
-func Open(ctx context.Context, o Options) (store.Store, error) { return openBy(ctx, o) }
+func Open(ctx context.Context, o Options) (driver.Store, error) { return openBy(ctx, o) }
 
 // openBy connects with further options of gRPC.
-func openBy(ctx context.Context, o Options, dial ...grpc.DialOption) (store.Store, error) {
+func openBy(ctx context.Context, o Options, dial ...grpc.DialOption) (driver.Store, error) {
 	s, err := read(o)
 	if err != nil {
 		return nil, fmt.Errorf("open etcd store: %w", err)
@@ -134,20 +134,20 @@ func (b *backend) Traits() engine.Traits {
 }
 
 // Get implements [engine.Backend]. It is linearizable: the member asks the leader how far it must be.
-func (b *backend) Get(ctx context.Context, kind store.Kind, ids []string) (engine.Page, error) {
+func (b *backend) Get(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
 	v := &view{parts: b.parts}
 	docs, err := v.byID(ctx, kind, ids)
 	return v.found(docs), err
 }
 
-// RaiseFloor implements what [store.RaiseFloor] asks for.
+// RaiseFloor implements what [driver.RaiseFloor] asks for.
 func (b *backend) RaiseFloor(ctx context.Context, least int64) error {
 	return b.floors.raise(ctx, least, false)
 }
 
 // Problems says what an operator should know about this etcd: that its history is not compacted, that it is nearly
 // full, alarms, that it refuses watches.
-func (b *backend) Problems() []store.Problem { return b.problems.All() }
+func (b *backend) Problems() []driver.Problem { return b.problems.All() }
 
 // Look implements [engine.Looker].
 func (b *backend) Look(ctx context.Context) error {

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -22,8 +22,8 @@ func TestListsAreCompleteWhileOthersFail(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindEtcd)
 	uri := server.Database()
 	link := server.Link()
-	writer := storetest.Open(t, store.Config{URI: uri})
-	lister := storetest.Open(t, store.Config{URI: server.Via(link, uri)})
+	writer := storetest.Open(t, driver.Config{URI: uri})
+	lister := storetest.Open(t, driver.Config{URI: server.Via(link, uri)})
 	storetest.CompleteLists(t, writer, lister, func(random *rand.Rand) {
 		if random.IntN(5) == 0 {
 			link.Cut()

@@ -9,7 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -46,7 +46,7 @@ var (
 )
 
 // Tail implements [engine.Watcher]. It continues on another member where it broke off, without loss.
-func (b *backend) Tail(ctx context.Context, _ store.Interest, begun func(), emit func(engine.Event)) error {
+func (b *backend) Tail(ctx context.Context, _ driver.Interest, begun func(), emit func(engine.Event)) error {
 	s := &stream{backend: b, running: ctx, emit: emit}
 	defer s.close()
 	if err := s.open(ctx, len(b.link.endpoints.all)); err != nil {

@@ -7,7 +7,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -16,7 +16,7 @@ func TestWatchGoesOnAfterTheLastEvent(t *testing.T) {
 	k := newKeys("p", "c")
 	docs := &documents{keys: k, known: newKnown()}
 	s := &stream{backend: &backend{parts: parts{keys: k, docs: docs}}, emit: func(engine.Event) {}, next: 100}
-	group := store.Doc{Kind: store.KindGroup, ID: "g", Rev: 7}
+	group := driver.Doc{Kind: driver.KindGroup, ID: "g", Rev: 7}
 	noted := &clientv3.Event{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{
 		Key: []byte(k.note(0)), Value: []byte(note(group, nil, &group)), ModRevision: 1100,
 	}}

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -19,7 +19,7 @@ type database struct {
 	now func() time.Time
 
 	mu       sync.Mutex
-	tables   map[store.Kind]*table
+	tables   map[driver.Kind]*table
 	watchers map[*watcher]struct{}
 }
 
@@ -35,7 +35,7 @@ type client struct {
 func (*client) Traits() engine.Traits { return engine.Traits{} }
 
 // CAS implements [engine.Backend]. All changes happen at once.
-func (c *client) CAS(ctx context.Context, changes []store.Change, _ int) ([]engine.Result, error) {
+func (c *client) CAS(ctx context.Context, changes []driver.Change, _ int) ([]engine.Result, error) {
 	results := make([]engine.Result, len(changes)) // of a late request no one sees them
 	err := c.call(ctx, Call{Op: OpApply, Changes: changes}, func() {
 		c.db.mu.Lock()
@@ -51,33 +51,33 @@ func (c *client) CAS(ctx context.Context, changes []store.Change, _ int) ([]engi
 }
 
 // cas wants the lock.
-func (db *database) cas(c store.Change) engine.Result {
+func (db *database) cas(c driver.Change) engine.Result {
 	t := db.tables[c.Doc.Kind]
 	old := t.docs[c.Doc.ID]
-	if _, holds := store.Judge(c, old); !holds {
+	if _, holds := driver.Judge(c, old); !holds {
 		return engine.Result{Found: copied(old, false)}
 	}
 	next := &c.Doc
 	switch c.Op {
-	case store.Delete:
+	case driver.Delete:
 		next = nil
 		t.remove(c.Doc.ID)
-	case store.Increment:
+	case driver.Increment:
 		raised := engine.Incremented(c.Doc, old, db.now().UnixMilli())
 		next = &raised
 		t.put(next)
-	case store.Put:
+	case driver.Put:
 		t.put(next)
 	}
-	if store.Notable(old, next) {
+	if driver.Notable(old, next) {
 		db.notify(old, next)
 	}
 	return engine.Result{Written: true}
 }
 
 // Get implements [engine.Backend].
-func (c *client) Get(ctx context.Context, kind store.Kind, ids []string) (engine.Page, error) {
-	return c.find(ctx, Call{Op: OpRead, Kind: kind, IDs: ids}, func(t *table) (docs []*store.Doc, total int) {
+func (c *client) Get(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
+	return c.find(ctx, Call{Op: OpRead, Kind: kind, IDs: ids}, func(t *table) (docs []*driver.Doc, total int) {
 		for _, id := range ids {
 			if d := t.docs[id]; d != nil {
 				docs = append(docs, d)
@@ -88,12 +88,12 @@ func (c *client) Get(ctx context.Context, kind store.Kind, ids []string) (engine
 }
 
 // Scan implements [engine.Backend]. It is never stale.
-func (c *client) Scan(ctx context.Context, kind store.Kind, q store.Query) (engine.Page, error) {
-	return c.find(ctx, Call{Op: OpList, Kind: kind, Query: q}, func(t *table) ([]*store.Doc, int) { return t.find(q) })
+func (c *client) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (engine.Page, error) {
+	return c.find(ctx, Call{Op: OpList, Kind: kind, Query: q}, func(t *table) ([]*driver.Doc, int) { return t.find(q) })
 }
 
-func (c *client) find(ctx context.Context, of Call, in func(*table) ([]*store.Doc, int)) (engine.Page, error) {
-	var docs []*store.Doc
+func (c *client) find(ctx context.Context, of Call, in func(*table) ([]*driver.Doc, int)) (engine.Page, error) {
+	var docs []*driver.Doc
 	var page engine.Page
 	err := c.call(ctx, of, func() {
 		c.db.mu.Lock()
@@ -115,7 +115,7 @@ func (c *client) find(ctx context.Context, of Call, in func(*table) ([]*store.Do
 }
 
 // copied makes an empty body nil, as every store returns it.
-func copied(d *store.Doc, noBody bool) *store.Doc {
+func copied(d *driver.Doc, noBody bool) *driver.Doc {
 	if d == nil {
 		return nil
 	}
@@ -129,12 +129,12 @@ func copied(d *store.Doc, noBody bool) *store.Doc {
 
 // watcher is one tail. The database's lock is held when it is notified.
 type watcher struct {
-	in   store.Interest
+	in   driver.Interest
 	emit func(engine.Event)
 }
 
 // Tail implements [engine.Watcher]. The writers notify it.
-func (c *client) Tail(ctx context.Context, in store.Interest, begun func(), emit func(engine.Event)) error {
+func (c *client) Tail(ctx context.Context, in driver.Interest, begun func(), emit func(engine.Event)) error {
 	w := &watcher{in, emit}
 	err := c.call(ctx, Call{Op: OpWatch, Interest: in}, func() {
 		c.db.mu.Lock()
@@ -155,12 +155,12 @@ func (c *client) Tail(ctx context.Context, in store.Interest, begun func(), emit
 }
 
 // notify says that old became d; nil is absent. It wants the lock.
-func (db *database) notify(old, d *store.Doc) {
+func (db *database) notify(old, d *driver.Doc) {
 	e := engine.Event{Doc: copied(d, false)}
 	if d != nil {
 		e.About = *d
 	} else {
-		e.About = store.Doc{Kind: old.Kind, ID: old.ID, Group: old.Group}
+		e.About = driver.Doc{Kind: old.Kind, ID: old.ID, Group: old.Group}
 	}
 	for w := range db.watchers {
 		if w.in.Wants(e.About) {
@@ -174,10 +174,10 @@ func (*client) Translate(doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrMalformed), errors.Is(err, store.ErrTooLarge):
+	case errors.Is(err, driver.ErrUnavailable), errors.Is(err, driver.ErrMalformed), errors.Is(err, driver.ErrTooLarge):
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	return fmt.Errorf("%s: %w: %w", doing, store.ErrUnavailable, err)
+	return fmt.Errorf("%s: %w: %w", doing, driver.ErrUnavailable, err)
 }
 
 // Close implements [engine.Backend]. The database lives on for its other clients.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -14,16 +14,16 @@ func ExampleNew() {
 	a := memory.New()
 	b := a.Client()
 
-	claim := func(session string) store.Change {
-		return store.Change{Op: store.Put, Doc: store.Doc{
-			Kind: store.KindLock, ID: "topics/one", Group: "topics", Rev: 1, Session: session,
-			WriterID: store.WriterID{Session: session, Seq: 1},
+	claim := func(session string) driver.Change {
+		return driver.Change{Op: driver.Put, Doc: driver.Doc{
+			Kind: driver.KindLock, ID: "topics/one", Group: "topics", Rev: 1, Session: session,
+			WriterID: driver.WriterID{Session: session, Seq: 1},
 		}}
 	}
 	first, _ := a.Apply(ctx, claim("a"))
 	second, _ := b.Apply(ctx, claim("b"))
-	fmt.Println(first[0].Status == store.Applied)
-	fmt.Println(second[0].Status == store.Refused, second[0].Doc.Session)
+	fmt.Println(first[0].Status == driver.Applied)
+	fmt.Println(second[0].Status == driver.Refused, second[0].Doc.Session)
 	// Output:
 	// true
 	// true a
@@ -36,10 +36,10 @@ func ExampleStore_Fault() {
 	b := a.Client()
 	a.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.LoseAnswer} })
 
-	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "topics"}}
+	increment := driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: "topics"}}
 	out, _ := a.Apply(ctx, increment)
-	fmt.Println(out[0].Status == store.Unknown, out[0].Err)
-	res, _ := b.Read(ctx, store.KindGroup, "topics")
+	fmt.Println(out[0].Status == driver.Unknown, out[0].Err)
+	res, _ := b.Read(ctx, driver.KindGroup, "topics")
 	fmt.Println(res.Docs[0].Count)
 	// Output:
 	// true write: store unavailable: answer lost by a fault

@@ -1,9 +1,9 @@
 package memory
 
-import "github.com/shardctl/shardctl/pkg/store"
+import "github.com/shardctl/shardctl/pkg/store/driver"
 
 // Examined is how many documents a List looks at.
-func (s *Store) Examined(kind store.Kind, q store.Query) int64 {
+func (s *Store) Examined(kind driver.Kind, q driver.Query) int64 {
 	s.client.db.mu.Lock()
 	defer s.client.db.mu.Unlock()
 	t := s.client.db.tables[kind]

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -23,11 +23,11 @@ const (
 // Call is a call that a client is about to make. Anyone who sees it must not change its slices.
 type Call struct {
 	Op       Op
-	Kind     store.Kind     // read and list
-	IDs      []string       // read, in order
-	Query    store.Query    // list
-	Changes  []store.Change // apply
-	Interest store.Interest // watch
+	Kind     driver.Kind     // read and list
+	IDs      []string        // read, in order
+	Query    driver.Query    // list
+	Changes  []driver.Change // apply
+	Interest driver.Interest // watch
 }
 
 // Fault is what goes wrong in a call.

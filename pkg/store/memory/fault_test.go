@@ -11,14 +11,14 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
-func create(id string) store.Change {
-	return store.Change{
-		Doc: store.Doc{Kind: store.KindLock, ID: id, Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1}},
+func create(id string) driver.Change {
+	return driver.Change{
+		Doc: driver.Doc{Kind: driver.KindLock, ID: id, Rev: 1, WriterID: driver.WriterID{Session: "s", Seq: 1}},
 	}
 }
 
@@ -27,24 +27,24 @@ func TestFaults(t *testing.T) {
 	const limit = time.Second // of the caller's context
 	tests := map[string]struct {
 		verdict memory.Verdict
-		status  store.Status
+		status  driver.Status
 		takes   time.Duration
 		written bool // when the call returns
 		later   bool // written some time later
 	}{
-		"none": {memory.Verdict{}, store.Applied, 0, true, true},
+		"none": {memory.Verdict{}, driver.Applied, 0, true, true},
 		"delay": {
-			memory.Verdict{Delay: 300 * time.Millisecond}, store.Applied, 300 * time.Millisecond, true, true,
+			memory.Verdict{Delay: 300 * time.Millisecond}, driver.Applied, 300 * time.Millisecond, true, true,
 		},
 		"slow answer": {
-			memory.Verdict{AnswerDelay: 300 * time.Millisecond}, store.Applied, 300 * time.Millisecond, true, true,
+			memory.Verdict{AnswerDelay: 300 * time.Millisecond}, driver.Applied, 300 * time.Millisecond, true, true,
 		},
-		"lost request":       {memory.Verdict{Fault: memory.LoseRequest}, store.Unknown, 0, false, false},
-		"lost answer":        {memory.Verdict{Fault: memory.LoseAnswer}, store.Unknown, 0, true, true},
-		"partition":          {memory.Verdict{Fault: memory.Hang}, store.Unknown, limit, false, false},
-		"request too slow":   {memory.Verdict{Delay: 3 * time.Second}, store.Unknown, limit, false, false},
-		"request comes late": {memory.Verdict{Delay: 3 * time.Second, Late: true}, store.Unknown, limit, false, true},
-		"answer too slow":    {memory.Verdict{AnswerDelay: 3 * time.Second}, store.Unknown, limit, true, true},
+		"lost request":       {memory.Verdict{Fault: memory.LoseRequest}, driver.Unknown, 0, false, false},
+		"lost answer":        {memory.Verdict{Fault: memory.LoseAnswer}, driver.Unknown, 0, true, true},
+		"partition":          {memory.Verdict{Fault: memory.Hang}, driver.Unknown, limit, false, false},
+		"request too slow":   {memory.Verdict{Delay: 3 * time.Second}, driver.Unknown, limit, false, false},
+		"request comes late": {memory.Verdict{Delay: 3 * time.Second, Late: true}, driver.Unknown, limit, false, true},
+		"answer too slow":    {memory.Verdict{AnswerDelay: 3 * time.Second}, driver.Unknown, limit, true, true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -62,14 +62,14 @@ func TestFaults(t *testing.T) {
 						tt.takes,
 					)
 				}
-				if tt.status == store.Unknown && !errors.Is(outs[0].Err, store.ErrUnavailable) {
+				if tt.status == driver.Unknown && !errors.Is(outs[0].Err, driver.ErrUnavailable) {
 					t.Fatalf("got %v, want ErrUnavailable", outs[0].Err)
 				}
 				wantThere(t, other, tt.written)
 				time.Sleep(5 * time.Second)
 				wantThere(t, other, tt.later)
 				s.Fault(nil)
-				if outs, err := s.Apply(t.Context(), create("g/a")); err != nil || outs[0].Status != store.Applied {
+				if outs, err := s.Apply(t.Context(), create("g/a")); err != nil || outs[0].Status != driver.Applied {
 					t.Fatalf("repeated: %+v, %v", outs, err)
 				}
 			})
@@ -79,7 +79,7 @@ func TestFaults(t *testing.T) {
 
 func wantThere(t *testing.T, s *memory.Store, want bool) {
 	t.Helper()
-	res, err := s.Read(t.Context(), store.KindLock, "g/a")
+	res, err := s.Read(t.Context(), driver.KindLock, "g/a")
 	if err != nil || (len(res.Docs) == 1) != want {
 		t.Fatalf("read %v, %v; want it there: %t", res.Docs, err, want)
 	}
@@ -93,18 +93,18 @@ func TestFaultSeesCalls(t *testing.T) {
 		seen = append(seen, fmt.Sprint(c.Op, c.Kind, c.IDs, c.Query.Group, len(c.Changes), c.Interest.Session))
 		return memory.Verdict{Fault: memory.LoseAnswer}
 	})
-	_, readErr := s.Read(t.Context(), store.KindLock, "b", "a", "b")
-	_, listErr := s.List(t.Context(), store.KindGroup, store.Query{Group: "g"})
-	_, watchErr := s.Watch(t.Context(), store.Interest{Session: "me"})
+	_, readErr := s.Read(t.Context(), driver.KindLock, "b", "a", "b")
+	_, listErr := s.List(t.Context(), driver.KindGroup, driver.Query{Group: "g"})
+	_, watchErr := s.Watch(t.Context(), driver.Interest{Session: "me"})
 	_, _ = s.Apply(t.Context(), create("g/a"), create("g/b"))
 	for _, err := range []error{readErr, listErr, watchErr} {
-		if !errors.Is(err, store.ErrUnavailable) {
+		if !errors.Is(err, driver.ErrUnavailable) {
 			t.Errorf("got %v, want ErrUnavailable", err)
 		}
 	}
 	want := fmt.Sprint([]string{
-		fmt.Sprint(memory.OpRead, store.KindLock, []string{"a", "b"}, "", 0, ""),
-		fmt.Sprint(memory.OpList, store.KindGroup, []string(nil), "g", 0, ""),
+		fmt.Sprint(memory.OpRead, driver.KindLock, []string{"a", "b"}, "", 0, ""),
+		fmt.Sprint(memory.OpList, driver.KindGroup, []string(nil), "g", 0, ""),
 		fmt.Sprint(memory.OpWatch, "", []string(nil), "", 0, "me"),
 		fmt.Sprint(memory.OpApply, "", []string(nil), "", 2, ""),
 	})
@@ -119,14 +119,14 @@ func TestCloseEndsWaiting(t *testing.T) {
 		s.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.Hang} })
 		done := make(chan error)
 		go func() {
-			_, err := s.Read(context.Background(), store.KindLock, "a")
+			_, err := s.Read(context.Background(), driver.KindLock, "a")
 			done <- err
 		}()
 		synctest.Wait()
 		if err := s.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-done; !errors.Is(err, store.ErrUnavailable) {
+		if err := <-done; !errors.Is(err, driver.ErrUnavailable) {
 			t.Fatalf("got %v, want ErrUnavailable", err)
 		}
 	})
@@ -135,7 +135,7 @@ func TestCloseEndsWaiting(t *testing.T) {
 // A watcher that does not read loses notifications and gets a Resync; then it gets each one again.
 func TestSlowWatcher(t *testing.T) {
 	s := memory.New()
-	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	notifications, err := s.Watch(t.Context(), driver.Interest{Session: "me"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,9 +160,9 @@ func TestSlowWatcher(t *testing.T) {
 func increment(t *testing.T, s *memory.Store, group string) {
 	t.Helper()
 	outs, err := s.Apply(
-		t.Context(), store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: group}},
+		t.Context(), driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: group}},
 	)
-	if err != nil || outs[0].Status != store.Applied {
+	if err != nil || outs[0].Status != driver.Applied {
 		t.Fatal(outs, err)
 	}
 }
@@ -170,7 +170,7 @@ func increment(t *testing.T, s *memory.Store, group string) {
 func TestClock(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_123)
 	s := memory.New(memory.WithClock(func() time.Time { return now }))
-	res, err := s.Client().Read(t.Context(), store.KindLock)
+	res, err := s.Client().Read(t.Context(), driver.KindLock)
 	if err != nil || res.Now != now.UnixMilli() {
 		t.Fatalf("now %d, %v; want %d", res.Now, err, now.UnixMilli())
 	}
@@ -180,11 +180,11 @@ func TestClock(t *testing.T) {
 func TestIndexes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := memory.New()
-		model := map[string]store.Doc{}
+		model := map[string]driver.Doc{}
 		id := rapid.SampledFrom([]string{"g/a", "g/b", "g/c", "h/a", "h/b"})
 		for seq := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			step(t, s, model, id.Draw(t, "id"), int64(seq+1))
-			for _, q := range []store.Query{
+			for _, q := range []driver.Query{
 				{},
 				{Group: "g"},
 				{Sessions: []string{"", "s1"}},
@@ -193,7 +193,7 @@ func TestIndexes(t *testing.T) {
 				{From: "g/b", To: "h/b"},
 				{Group: "g", MinRev: 5, Unsuspended: true, Sessions: []string{"s1", "s2"}},
 			} {
-				res, err := s.List(context.Background(), store.KindLock, q)
+				res, err := s.List(context.Background(), driver.KindLock, q)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -203,29 +203,29 @@ func TestIndexes(t *testing.T) {
 	})
 }
 
-func step(t *rapid.T, s *memory.Store, model map[string]store.Doc, id string, seq int64) {
+func step(t *rapid.T, s *memory.Store, model map[string]driver.Doc, id string, seq int64) {
 	old, there := model[id]
-	c := store.Change{IfRev: old.Rev, Doc: store.Doc{
-		Kind: store.KindLock, ID: id, Group: id[:1], Rev: old.Rev + rapid.Int64Range(1, 9).Draw(t, "rise"),
+	c := driver.Change{IfRev: old.Rev, Doc: driver.Doc{
+		Kind: driver.KindLock, ID: id, Group: id[:1], Rev: old.Rev + rapid.Int64Range(1, 9).Draw(t, "rise"),
 		Session:   rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"),
 		Suspended: rapid.Bool().Draw(t, "suspended"),
-		WriterID:  store.WriterID{Session: "w", Seq: seq},
+		WriterID:  driver.WriterID{Session: "w", Seq: seq},
 	}}
 	if there && rapid.IntRange(0, 3).Draw(t, "delete") == 0 {
-		c.Op = store.Delete
+		c.Op = driver.Delete
 	}
 	outs, err := s.Apply(context.Background(), c)
-	if err != nil || outs[0].Status != store.Applied {
+	if err != nil || outs[0].Status != driver.Applied {
 		t.Fatalf("%+v: %+v, %v", c, outs, err)
 	}
-	if c.Op == store.Delete {
+	if c.Op == driver.Delete {
 		delete(model, id)
 		return
 	}
 	model[id] = c.Doc
 }
 
-func wantDocs(t *rapid.T, got []store.Doc, model map[string]store.Doc, q store.Query) {
+func wantDocs(t *rapid.T, got []driver.Doc, model map[string]driver.Doc, q driver.Query) {
 	found := map[string]bool{}
 	last := ""
 	for _, d := range got {
@@ -254,11 +254,11 @@ func TestChurn(t *testing.T) {
 	for i := range 1000 {
 		c := create(fmt.Sprintf("g/%03d", i%50+i/500*50))
 		if i >= 50 && i%500 >= 50 {
-			must(t, s, store.Change{Op: store.Delete, IfRev: 1, Doc: c.Doc})
+			must(t, s, driver.Change{Op: driver.Delete, IfRev: 1, Doc: c.Doc})
 		}
 		must(t, s, c)
 	}
-	res, err := s.List(t.Context(), store.KindLock, store.Query{})
+	res, err := s.List(t.Context(), driver.KindLock, driver.Query{})
 	if err != nil || len(res.Docs) != 100 {
 		t.Fatalf("%d documents, %v; want 100", len(res.Docs), err)
 	}
@@ -269,14 +269,14 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-func must(tb testing.TB, s *memory.Store, changes ...store.Change) {
+func must(tb testing.TB, s *memory.Store, changes ...driver.Change) {
 	tb.Helper()
 	outs, err := s.Apply(tb.Context(), changes...)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	for _, out := range outs {
-		if out.Status != store.Applied {
+		if out.Status != driver.Applied {
 			tb.Fatalf("got %+v", out)
 		}
 	}
@@ -287,14 +287,14 @@ func must(tb testing.TB, s *memory.Store, changes ...store.Change) {
 func BenchmarkStore(b *testing.B) {
 	const locks, sessions = 100_000, 500
 	s := memory.New()
-	changes := make([]store.Change, locks)
+	changes := make([]driver.Change, locks)
 	for i := range changes {
 		c := create(fmt.Sprintf("g/%06d", (i*7919)%locks))
 		c.Doc.Group, c.Doc.Rev, c.Doc.Session = "g", int64(i+1), fmt.Sprint("s", i%sessions)
 		changes[i] = c
 	}
 	must(b, s, changes...)
-	queries := map[string]store.Query{
+	queries := map[string]driver.Query{
 		"mine":        {Sessions: []string{"s7"}},
 		"count mine":  {Sessions: []string{"s7"}, CountOnly: true},
 		"unowned":     {Sessions: []string{""}, Unsuspended: true},
@@ -304,7 +304,7 @@ func BenchmarkStore(b *testing.B) {
 	for name, q := range queries {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := s.List(b.Context(), store.KindLock, q); err != nil {
+				if _, err := s.List(b.Context(), driver.KindLock, q); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -314,7 +314,7 @@ func BenchmarkStore(b *testing.B) {
 		rev, random := int64(locks), rand.New(rand.NewPCG(1, 2))
 		for b.Loop() {
 			c := changes[random.IntN(locks)]
-			old, err := s.Read(b.Context(), store.KindLock, c.Doc.ID)
+			old, err := s.Read(b.Context(), driver.KindLock, c.Doc.ID)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -13,13 +13,13 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // Store is one client of a database in memory. Its methods may be called concurrently.
 type Store struct {
-	store.Store
+	driver.Store
 
 	client *client
 }
@@ -34,8 +34,8 @@ func WithClock(now func() time.Time) Option {
 
 // New makes an empty database and returns a client of it.
 func New(options ...Option) *Store {
-	db := &database{now: time.Now, tables: map[store.Kind]*table{}, watchers: map[*watcher]struct{}{}}
-	for _, info := range store.Table() {
+	db := &database{now: time.Now, tables: map[driver.Kind]*table{}, watchers: map[*watcher]struct{}{}}
+	for _, info := range driver.Table() {
 		db.tables[info.Kind] = newTable(info)
 	}
 	for _, option := range options {

@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 )
@@ -19,8 +19,8 @@ func TestStore(t *testing.T) {
 		first := memory.New()
 		return storetest.Database{
 			Quiet: true,
-			Open:  func(context.Context) (store.Store, error) { return first.Client(), nil }, //nolint:contextcheck // it has none
-			Examined: func(_ context.Context, kind store.Kind, q store.Query) (int64, error) {
+			Open:  func(context.Context) (driver.Store, error) { return first.Client(), nil }, //nolint:contextcheck // it has none
+			Examined: func(_ context.Context, kind driver.Kind, q driver.Query) (int64, error) {
 				return first.Examined(kind, q), nil
 			},
 		}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -21,15 +21,15 @@ type table struct {
 	owned    bool // sought by session and by revision
 }
 
-func newTable(info store.KindInfo) *table {
+func newTable(info driver.KindInfo) *table {
 	return &table{
 		docs: docSet{}, listed: map[string]struct{}{}, groups: field{}, sessions: field{},
-		revs: map[string]*revLog{}, expiring: docSet{}, owned: info.Indexed(store.FieldSession),
+		revs: map[string]*revLog{}, expiring: docSet{}, owned: info.Indexed(driver.FieldSession),
 	}
 }
 
 // put makes d, which the table keeps, the document of its id.
-func (t *table) put(d *store.Doc) {
+func (t *table) put(d *driver.Doc) {
 	old := t.docs[d.ID]
 	t.docs[d.ID] = d
 	if _, ok := t.listed[d.ID]; !ok {
@@ -54,7 +54,7 @@ func (t *table) put(d *store.Doc) {
 	t.logRev(d)
 }
 
-func (t *table) logRev(d *store.Doc) {
+func (t *table) logRev(d *driver.Doc) {
 	log := t.revs[d.Group]
 	if log == nil {
 		log = &revLog{}
@@ -92,8 +92,8 @@ func (t *table) remove(id string) {
 func (t *table) gone(id string) bool { return t.docs[id] == nil }
 
 // find returns the documents that match q, in its order and up to its limit, and how many match in all.
-func (t *table) find(q store.Query) (docs []*store.Doc, total int) {
-	keep := func(d *store.Doc) bool {
+func (t *table) find(q driver.Query) (docs []*driver.Doc, total int) {
+	keep := func(d *driver.Doc) bool {
 		if d == nil || !engine.Matches(d, q) {
 			return false
 		}
@@ -107,7 +107,7 @@ func (t *table) find(q store.Query) (docs []*store.Doc, total int) {
 		for _, d := range set {
 			keep(d)
 		}
-		slices.SortFunc(docs, func(a, b *store.Doc) int { return cmp.Compare(a.ID, b.ID) })
+		slices.SortFunc(docs, func(a, b *driver.Doc) int { return cmp.Compare(a.ID, b.ID) })
 		if q.Reverse {
 			slices.Reverse(docs)
 		}
@@ -130,8 +130,8 @@ func (t *table) find(q store.Query) (docs []*store.Doc, total int) {
 }
 
 // candidates are the documents that the narrowest index offers; false when the table is better read in order of id.
-func (t *table) candidates(q store.Query) ([]*store.Doc, bool) {
-	var found []*store.Doc
+func (t *table) candidates(q driver.Query) ([]*driver.Doc, bool) {
+	var found []*driver.Doc
 	if t.owned && len(q.Sessions) > 0 {
 		seen := make(map[string]struct{}, len(q.Sessions))
 		for _, s := range q.Sessions {
@@ -167,13 +167,13 @@ func (t *table) candidates(q store.Query) ([]*store.Doc, bool) {
 	return appendSet(nil, t.groups[q.Group]), true
 }
 
-func (t *table) changedSince(group string, rev int64) []*store.Doc {
+func (t *table) changedSince(group string, rev int64) []*driver.Doc {
 	log := t.revs[group]
 	if log == nil {
 		return nil
 	}
 	entries := log.since(rev)
-	found := make([]*store.Doc, 0, len(entries))
+	found := make([]*driver.Doc, 0, len(entries))
 	seen := make(map[string]struct{}, len(entries))
 	for _, e := range entries {
 		if _, twice := seen[e.id]; twice || !t.current(group, e) {
@@ -185,7 +185,7 @@ func (t *table) changedSince(group string, rev int64) []*store.Doc {
 	return found
 }
 
-func appendSet(to []*store.Doc, set docSet) []*store.Doc {
+func appendSet(to []*driver.Doc, set docSet) []*driver.Doc {
 	to = slices.Grow(to, len(set))
 	for _, d := range set {
 		to = append(to, d)
@@ -275,12 +275,12 @@ func (l *revLog) compact(live int, stale func(revEntry) bool) {
 }
 
 // docSet is documents by id that share a field's value.
-type docSet map[string]*store.Doc
+type docSet map[string]*driver.Doc
 
 // field is an index: sets of documents by the value of one of their fields.
 type field map[string]docSet
 
-func (f field) put(value string, d *store.Doc) {
+func (f field) put(value string, d *driver.Doc) {
 	set := f[value]
 	if set == nil {
 		set = docSet{}

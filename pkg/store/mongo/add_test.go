@@ -5,7 +5,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -26,7 +26,7 @@ func TestUnreadableDocumentsAreNamedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		var page engine.Page
-		add(&page, store.KindLock, raw)
+		add(&page, driver.KindLock, raw)
 		if len(page.Docs) != tc.docs || len(page.Unreadable) != tc.bad {
 			t.Errorf("%s: %d documents, %d unreadable; want %d, %d: %+v", name, len(page.Docs), len(page.Unreadable),
 				tc.docs, tc.bad, page)

@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -19,9 +19,9 @@ import (
 const batchesAtOnce = 4
 
 // CAS implements [engine.Backend]. What a command can hold together goes out as one, a few commands at once.
-func (b *backend) CAS(ctx context.Context, changes []store.Change, attempt int) ([]engine.Result, error) {
+func (b *backend) CAS(ctx context.Context, changes []driver.Change, attempt int) ([]engine.Result, error) {
 	s := &sending{backend: b, changes: changes, results: make([]engine.Result, len(changes))}
-	kinds := make([]store.Kind, len(changes))
+	kinds := make([]driver.Kind, len(changes))
 	for i, c := range changes {
 		kinds[i] = c.Doc.Kind
 	}
@@ -46,19 +46,19 @@ func (b *backend) CAS(ctx context.Context, changes []store.Change, attempt int) 
 }
 
 // batches are the places of changes that one command can hold together: its answer counts one sort of thing only.
-func batches(changes []store.Change) (all [][]int) {
+func batches(changes []driver.Change) (all [][]int) {
 	type sort struct {
-		kind   store.Kind
-		op     store.Op
+		kind   driver.Kind
+		op     driver.Op
 		create bool
 	}
 	places := map[sort][]int{}
 	for i, c := range changes {
-		of := sort{c.Doc.Kind, c.Op, c.Op == store.Put && c.IfRev == 0}
+		of := sort{c.Doc.Kind, c.Op, c.Op == driver.Put && c.IfRev == 0}
 		places[of] = append(places[of], i)
 	}
 	for _, of := range places {
-		all = slices.AppendSeq(all, slices.Chunk(of, store.MaxBatch))
+		all = slices.AppendSeq(all, slices.Chunk(of, driver.MaxBatch))
 	}
 	return all
 }
@@ -66,7 +66,7 @@ func batches(changes []store.Change) (all [][]int) {
 // sending is the changes of one CAS. Each goroutine writes the results of its own places.
 type sending struct {
 	*backend
-	changes []store.Change
+	changes []driver.Change
 	results []engine.Result
 }
 
@@ -105,7 +105,7 @@ func (s *sending) send(ctx context.Context, places []int) {
 	for _, i := range open {
 		s.results[i] = engine.Result{Written: performed == len(open), Unread: performed != len(open)}
 	}
-	if first.Op != store.Delete || performed == len(open) || performed == 0 {
+	if first.Op != driver.Delete || performed == len(open) || performed == 0 {
 		return
 	}
 	ids := make([]string, len(open))
@@ -122,10 +122,10 @@ func (s *sending) send(ctx context.Context, places []int) {
 // deletesOf are the places of deletes that happened, where these can be distinguished from documents that were gone
 // before. When as many may have been deleted as the server says, those are they. A document that is there again may be
 // one of them.
-func deletesOf(changes []store.Change, places []int, found []store.Doc, deleted int) []int {
+func deletesOf(changes []driver.Change, places []int, found []driver.Doc, deleted int) []int {
 	may := slices.DeleteFunc(slices.Clone(places), func(i int) bool {
-		return slices.ContainsFunc(found, func(d store.Doc) bool {
-			return d.ID == changes[i].Doc.ID && d.Rev <= changes[i].IfRev && store.CheckFound(d) == nil
+		return slices.ContainsFunc(found, func(d driver.Doc) bool {
+			return d.ID == changes[i].Doc.ID && d.Rev <= changes[i].IfRev && driver.CheckFound(d) == nil
 		})
 	})
 	if len(may) != deleted {
@@ -134,11 +134,11 @@ func deletesOf(changes []store.Change, places []int, found []store.Doc, deleted 
 	return may
 }
 
-func model(c store.Change) mongo.WriteModel {
+func model(c driver.Change) mongo.WriteModel {
 	switch {
-	case c.Op == store.Increment:
+	case c.Op == driver.Increment:
 		return mongo.NewUpdateOneModel().SetFilter(countable(c)).SetUpdate(raise(c)).SetUpsert(true)
-	case c.Op == store.Delete:
+	case c.Op == driver.Delete:
 		return mongo.NewDeleteOneModel().SetFilter(atRev(c))
 	case c.IfRev == 0:
 		return mongo.NewInsertOneModel().SetDocument(encode(c.Doc))
@@ -148,14 +148,14 @@ func model(c store.Change) mongo.WriteModel {
 }
 
 // countable is a counter that can be raised: whole numbers in range, a counter that was never raised among them.
-func countable(c store.Change) bson.D {
+func countable(c driver.Change) bson.D {
 	within := func(field string, least int64) bson.D {
 		return bson.D{{Key: field, Value: bson.D{
 			{Key: "$type", Value: bson.A{"int", "long"}},
 			// of which the other conditions ask the elements
 			{Key: "$not", Value: bson.D{{Key: "$type", Value: "array"}}},
 			{Key: "$gte", Value: least},
-			{Key: "$lt", Value: int64(store.MaxRev)},
+			{Key: "$lt", Value: int64(driver.MaxRev)},
 		}}}
 	}
 	never := bson.D{{Key: fieldCount, Value: bson.D{{Key: "$exists", Value: false}}}}
@@ -167,7 +167,7 @@ func countable(c store.Change) bson.D {
 
 // raise is what an Increment does. The writer ID goes: this write has no writer. A field that is missing counts as
 // zero.
-func raise(c store.Change) bson.A {
+func raise(c driver.Change) bson.A {
 	more := func(field string) bson.D {
 		known := bson.D{{Key: "$ifNull", Value: bson.A{"$" + field, int64(0)}}}
 		return bson.D{{Key: "$add", Value: bson.A{known, int64(1)}}}
@@ -182,7 +182,7 @@ func raise(c store.Change) bson.A {
 }
 
 // atRev is the condition of a change.
-func atRev(c store.Change) bson.D {
+func atRev(c driver.Change) bson.D {
 	return bson.D{{Key: fieldID, Value: c.Doc.ID}, {Key: fieldRev, Value: c.IfRev}}
 }
 
@@ -193,14 +193,14 @@ func (s *sending) replaceMalformed(ctx context.Context, places []int) (others []
 	for _, i := range places {
 		c := s.changes[i]
 		there, next := bson.D{{Key: fieldID, Value: c.Doc.ID}}, c.Doc
-		if c.Op == store.Increment {
+		if c.Op == driver.Increment {
 			there = append(there, bson.E{Key: "$nor", Value: bson.A{countable(c)}})
 			now := max(s.clock.now(time.Now()), c.Doc.Rev)
-			next = store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: now, Count: now}
+			next = driver.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: now, Count: now}
 		}
 		coll := s.collection(c.Doc.Kind)
 		raw, err := coll.FindOne(ctx, there).Raw()
-		if err != nil || c.Op == store.Put && wellFormed(c.Doc.Kind, raw) {
+		if err != nil || c.Op == driver.Put && wellFormed(c.Doc.Kind, raw) {
 			others = append(others, i)
 			continue
 		}
@@ -212,7 +212,7 @@ func (s *sending) replaceMalformed(ctx context.Context, places []int) (others []
 }
 
 // wellFormed says whether a document can be changed by compare-and-set.
-func wellFormed(kind store.Kind, raw bson.Raw) bool {
+func wellFormed(kind driver.Kind, raw bson.Raw) bool {
 	d, _ := decode(kind, raw)
-	return store.CheckFound(d) == nil
+	return driver.CheckFound(d) == nil
 }

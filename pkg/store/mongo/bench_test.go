@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	mongostore "github.com/shardctl/shardctl/pkg/store/mongo"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
@@ -31,14 +31,14 @@ func BenchmarkStore(b *testing.B) {
 		_ = s.Close(ctx)
 	})
 	var w writer
-	apply := func(b *testing.B, changes ...store.Change) {
+	apply := func(b *testing.B, changes ...driver.Change) {
 		b.Helper()
 		outs, err := s.Apply(b.Context(), changes...)
 		if err != nil {
 			b.Fatal(err)
 		}
 		for _, out := range outs {
-			if out.Status != store.Applied {
+			if out.Status != driver.Applied {
 				b.Fatal(out)
 			}
 		}
@@ -57,14 +57,14 @@ func BenchmarkStore(b *testing.B) {
 		d := lock(fmt.Sprint("g/refused", b.N))
 		apply(b, w.put(d, 0))
 		for b.Loop() {
-			if outs, err := s.Apply(b.Context(), w.put(d, 7)); err != nil || outs[0].Status != store.Refused {
+			if outs, err := s.Apply(b.Context(), w.put(d, 7)); err != nil || outs[0].Status != driver.Refused {
 				b.Fatal(outs, err)
 			}
 		}
 	})
 	b.Run("create 200", func(b *testing.B) {
 		for round := 0; b.Loop(); round++ {
-			changes := make([]store.Change, 0, 200)
+			changes := make([]driver.Change, 0, 200)
 			for i := range 200 {
 				changes = append(changes, w.put(lock(fmt.Sprintf("g/%d/%d/%03d", b.N, round, i)), 0))
 			}
@@ -73,14 +73,14 @@ func BenchmarkStore(b *testing.B) {
 	})
 	b.Run("linearizable read", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := s.Read(b.Context(), store.KindLock, "g/none"); err != nil {
+			if _, err := s.Read(b.Context(), driver.KindLock, "g/none"); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 	b.Run("list sessions", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := s.List(b.Context(), store.KindSession, store.Query{NoBody: true}); err != nil {
+			if _, err := s.List(b.Context(), driver.KindSession, driver.Query{NoBody: true}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -88,7 +88,7 @@ func BenchmarkStore(b *testing.B) {
 	b.Run("write to notification", func(b *testing.B) {
 		ctx, cancel := context.WithCancel(b.Context())
 		defer cancel()
-		notifications, err := s.Watch(ctx, store.Interest{Session: "me"})
+		notifications, err := s.Watch(ctx, driver.Interest{Session: "me"})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -96,7 +96,7 @@ func BenchmarkStore(b *testing.B) {
 		var written, notified time.Duration
 		for b.Loop() {
 			began := time.Now()
-			apply(b, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
+			apply(b, driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: "g"}})
 			written += time.Since(began)
 			<-notifications
 			notified += time.Since(began)

@@ -15,7 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
@@ -50,21 +50,21 @@ type clients struct {
 func (a *access) clients() *clients { return a.now.Load() }
 
 // collection is where documents of a kind are, by the client they go over.
-func (a *access) collection(kind store.Kind) *mongo.Collection {
+func (a *access) collection(kind driver.Kind) *mongo.Collection {
 	client, _ := a.clients().way(kind)
 	return client.Database(a.database).Collection(collectionName(a.cluster, kind))
 }
 
 // way is the client that documents of a kind go over, and its connections.
-func (c *clients) way(kind store.Kind) (*mongo.Client, *renewal) {
-	if kind == store.KindSession {
+func (c *clients) way(kind driver.Kind) (*mongo.Client, *renewal) {
+	if kind == driver.KindSession {
 		return c.heartbeats, c.own
 	}
 	return c.client, c.common
 }
 
 // collectionName is CLUSTER.KIND in the plural.
-func collectionName(cluster string, kind store.Kind) string {
+func collectionName(cluster string, kind driver.Kind) string {
 	return cluster + "." + kind.Info().Plural
 }
 
@@ -140,9 +140,9 @@ func (a *access) dial(ctx context.Context, from origin) (made *clients, err erro
 // refused says why no client could be made. A DNS that fails may answer later.
 func refused(err error) error {
 	if _, dns := errors.AsType[*net.DNSError](err); dns {
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
-	return fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	return fmt.Errorf("%w: %w", driver.ErrInvalid, err)
 }
 
 // disconnect ends the clients. Nil: there are none.

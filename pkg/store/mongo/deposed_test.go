@@ -9,7 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -24,7 +24,7 @@ func wantSecondariesRefused(t *testing.T, rs *testmongo.ReplicaSet, primary *tes
 			continue
 		}
 		_, err := mongo.Open(t.Context(), mongo.Options{URI: direct(node)})
-		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "directConnection") {
+		if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "directConnection") {
 			t.Errorf("a secondary: %v", err)
 		}
 	}
@@ -44,13 +44,13 @@ func TestDeposedPrimaryRefusesNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	w := &writer{}
-	all := storetest.Open(t, store.Config{URI: rs.URI()})
+	all := storetest.Open(t, driver.Config{URI: rs.URI()})
 	kept, gone := w.put(lock("g/kept"), 0), w.put(lock("g/gone"), 0)
-	apply(t, all, patient, store.Applied, kept, gone)
+	apply(t, all, patient, driver.Applied, kept, gone)
 
 	old, err := rs.Primary(ctx)
 	must(t, err)
-	cutOff := storetest.Open(t, store.Config{URI: direct(old)})
+	cutOff := storetest.Open(t, driver.Config{URI: direct(old)})
 	wantSecondariesRefused(t, rs, old)
 	must(t, old.Run(
 		ctx, bson.D{{Key: "configureFailPoint", Value: "blockHeartbeatStepdown"}, {Key: "mode", Value: "alwaysOn"}},
@@ -59,18 +59,18 @@ func TestDeposedPrimaryRefusesNothing(t *testing.T) {
 	_, err = rs.Primary(ctx) // another
 	must(t, err)
 	newer := w.put(lock("g/kept"), kept.Doc.Rev)
-	apply(t, all, patient, store.Applied, newer, store.Change{Op: store.Delete, IfRev: 1, Doc: gone.Doc})
+	apply(t, all, patient, driver.Applied, newer, driver.Change{Op: driver.Delete, IfRev: 1, Doc: gone.Doc})
 	old.Thaw()
 
 	const limit = 2 * time.Second
-	for name, c := range map[string]store.Change{
+	for name, c := range map[string]driver.Change{
 		"compare-and-set at the newer revision": w.put(lock("g/kept"), newer.Doc.Rev),
 		"creation of what was deleted since":    w.put(lock("g/gone"), 0),
 	} {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		outs, err := cutOff.Apply(ctx, c)
 		cancel()
-		if err != nil || outs[0].Status != store.Unknown {
+		if err != nil || outs[0].Status != driver.Unknown {
 			t.Errorf("%s: %+v, %v; want an unknown outcome", name, outs, err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/dns"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
 )
 
@@ -31,7 +31,7 @@ func TestOpenWhileTheDNSFails(t *testing.T) {
 		_, err := mongo.Open(t.Context(), mongo.Options{
 			URI: "mongodb+srv://user:s3cret@db.example.com/", Timeout: 300 * time.Millisecond,
 		})
-		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrInvalid) {
+		if !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("the DNS fails after %d answers: %v, want unavailable", answers, err)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
@@ -14,12 +14,12 @@ import (
 // Missing fields are found as empty ones.
 func TestMissingFields(t *testing.T) {
 	uri := testmongo.SharedByThree(t)
-	s := storetest.Open(t, store.Config{URI: uri})
+	s := storetest.Open(t, driver.Config{URI: uri})
 	_, err := rawDatabase(t, uri).Collection("default.locks").InsertOne(t.Context(), bson.M{"_id": "g/missing", "rev": 1})
 	must(t, err)
 	res, err := s.List(
-		t.Context(), store.KindLock,
-		store.Query{Sessions: []string{""}, Unsuspended: true, From: "g/missing", To: "g/n"},
+		t.Context(), driver.KindLock,
+		driver.Query{Sessions: []string{""}, Unsuspended: true, From: "g/missing", To: "g/n"},
 	)
 	if err != nil || len(res.Docs) != 1 {
 		t.Errorf("unowned: %+v, %v; want g/missing", res.Docs, err)
@@ -29,14 +29,14 @@ func TestMissingFields(t *testing.T) {
 // Sweeps, wakes and lists of a group go by an index: what they read does not grow with the other locks.
 func TestQueriesUseIndexes(t *testing.T) {
 	uri := testmongo.SharedByThree(t)
-	s := storetest.Open(t, store.Config{URI: uri})
+	s := storetest.Open(t, driver.Config{URI: uri})
 	var w writer
-	apply(t, s, patient, store.Applied, w.puts(1000, 0)...)
+	apply(t, s, patient, driver.Applied, w.puts(1000, 0)...)
 	few := lock("h/a")
 	few.Group, few.Session = "h", "s1"
 	c := w.put(few, 0)
 	c.Doc.Rev = 5000
-	apply(t, s, patient, store.Applied, c)
+	apply(t, s, patient, driver.Applied, c)
 
 	db := rawDatabase(t, uri)
 	for name, filter := range map[string]bson.D{
@@ -67,12 +67,12 @@ func TestQueriesUseIndexes(t *testing.T) {
 
 // The store's clock follows the server's, and goes on between samples.
 func TestNowFollowsTheServer(t *testing.T) {
-	s := storetest.Open(t, store.Config{URI: testmongo.SharedByThree(t)})
+	s := storetest.Open(t, driver.Config{URI: testmongo.SharedByThree(t)})
 	var w writer
-	apply(t, s, patient, store.Applied, w.put(store.Doc{Kind: store.KindSession, ID: "s1", State: "live"}, 0))
+	apply(t, s, patient, driver.Applied, w.put(driver.Doc{Kind: driver.KindSession, ID: "s1", State: "live"}, 0))
 	for range 3 {
 		before := time.Now().UnixMilli()
-		res, err := s.List(t.Context(), store.KindSession, store.Query{})
+		res, err := s.List(t.Context(), driver.KindSession, driver.Query{})
 		must(t, err)
 		after := time.Now().UnixMilli()
 		// Server and test share a clock here; half a round trip is the limit of what can be known.

@@ -3,7 +3,7 @@ package mongo_test
 import (
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 )
@@ -15,10 +15,10 @@ func TestURIs(t *testing.T) {
 			"mongodb+srv://u:s3cret@h.example/orders": "orders",
 		},
 		Configs: []storetest.Parsed{
-			{Config: store.Config{URI: "mongodb://h/orders", Database: "mine"}, Database: "mine"},
-			{Config: store.Config{URI: "mongodb://u:s3cret@h/a", Database: "a b"}, Field: "database"},
-			{Config: store.Config{URI: "mongodb://u:s3cret@h/", Database: "a/b"}, Field: "database"},
-			{Config: store.Config{URI: "mongodb://u:s3cret@h/a", Cluster: "a.b"}, Field: "cluster"},
+			{Config: driver.Config{URI: "mongodb://h/orders", Database: "mine"}, Database: "mine"},
+			{Config: driver.Config{URI: "mongodb://u:s3cret@h/a", Database: "a b"}, Field: "database"},
+			{Config: driver.Config{URI: "mongodb://u:s3cret@h/", Database: "a/b"}, Field: "database"},
+			{Config: driver.Config{URI: "mongodb://u:s3cret@h/a", Cluster: "a.b"}, Field: "cluster"},
 		},
 		Shown: map[string]string{
 			"mongodb://h:1/db?replicaSet=r":                     "mongodb://h:1/db?replicaSet=r",
@@ -41,7 +41,7 @@ func TestURIs(t *testing.T) {
 		"mongodb://u:s3cret@h/x?authMechanism=none", "mongodb://u:s3cret@h/x?replicaSet=a&maxPoolSize=many",
 		"mongodb://user:s3cret@h/?replicaSet=a&directConnection=maybe", "mongodb://u:s3cret@h/a$b",
 	} {
-		u.Configs = append(u.Configs, storetest.Parsed{Config: store.Config{URI: wrong}, Field: "uri"})
+		u.Configs = append(u.Configs, storetest.Parsed{Config: driver.Config{URI: wrong}, Field: "uri"})
 	}
 	u.Run(t)
 	for uri, want := range map[string]string{"user:s3cret@h": "user:xxxxx@h", "": ""} { // with no scheme
@@ -55,7 +55,7 @@ func TestURIs(t *testing.T) {
 		"negative time-out": {URI: "mongodb://user:s3cret@h/", Timeout: -1},
 	} {
 		_, err := mongo.Open(t.Context(), o)
-		storetest.WantError(t, err, store.ErrInvalid)
+		storetest.WantError(t, err, driver.ErrInvalid)
 		t.Log(name, err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
@@ -28,15 +28,15 @@ func TestDroppedCollectionIsMadeAgain(t *testing.T) {
 	}
 	t.Run("at once", func(t *testing.T) {
 		uri := testmongo.SharedByThree(t)
-		testDropped(t, uri, storetest.Open(t, store.Config{URI: uri}), drop)
+		testDropped(t, uri, storetest.Open(t, driver.Config{URI: uri}), drop)
 	})
 	t.Run("renamed", func(t *testing.T) {
 		uri := testmongo.SharedByThree(t)
-		testDropped(t, uri, storetest.Open(t, store.Config{URI: uri}), rename("default.locks", "default.away"))
+		testDropped(t, uri, storetest.Open(t, driver.Config{URI: uri}), rename("default.locks", "default.away"))
 	})
 	t.Run("replaced", func(t *testing.T) {
 		uri := testmongo.SharedByThree(t)
-		s := storetest.Open(t, store.Config{URI: uri})
+		s := storetest.Open(t, driver.Config{URI: uri})
 		must(t, rawDatabase(t, uri).CreateCollection(t.Context(), "default.away"))
 		testDropped(t, uri, s, rename("default.away", "default.locks"))
 	})
@@ -50,11 +50,11 @@ func TestDroppedCollectionIsMadeAgain(t *testing.T) {
 	})
 }
 
-func testDropped(t *testing.T, uri string, s store.Store, drop func(*mongo.Database) error) {
+func testDropped(t *testing.T, uri string, s driver.Store, drop func(*mongo.Database) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	notifications, err := s.Watch(ctx, store.Interest{Session: "s1"})
+	notifications, err := s.Watch(ctx, driver.Interest{Session: "s1"})
 	must(t, err)
 	<-notifications
 	locks := rawDatabase(t, uri).Collection("default.locks")

@@ -11,11 +11,11 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
+	mongodriver "go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/auth"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -38,7 +38,7 @@ func causes(secrets func() []string) *engine.Causes {
 		{Match: missingPrivilege},
 		{Match: func(err error) (string, bool) { return err.Error(), hasCode(err, refused...) }},
 		{
-			Match: closedAtOnce, Means: store.ErrUnavailable,
+			Match: closedAtOnce, Means: driver.ErrUnavailable,
 			Advice: "the server closes each connection before it answers: it wants TLS, or a certificate of the " +
 				"client that it knows (tls and tlsCertificateKeyFile in the URI)",
 		},
@@ -51,12 +51,12 @@ func hasCode(err error, codes ...int) bool {
 	if errors.As(err, &server) && slices.ContainsFunc(codes, server.HasErrorCode) {
 		return true
 	}
-	var made driver.WriteCommandError // of a collection or an index that was made, and no majority had it in time
+	var made mongodriver.WriteCommandError // of a collection or an index that was made, and no majority had it in time
 	if errors.As(err, &made) && made.WriteConcernError != nil &&
 		slices.Contains(codes, int(made.WriteConcernError.Code)) {
 		return true
 	}
-	var raw driver.Error // of a handshake
+	var raw mongodriver.Error // of a handshake
 	return errors.As(err, &raw) && slices.Contains(codes, int(raw.Code))
 }
 
@@ -71,7 +71,7 @@ func logInFailed(err error) (text string, is bool) {
 		return one.Error(), !errors.As(err, &broken) && !errors.Is(err, io.EOF) && !mongo.IsNetworkError(err) &&
 			!mongo.IsTimeout(err)
 	}
-	var cleared driver.RetryablePoolError
+	var cleared mongodriver.RetryablePoolError
 	var selection topology.ServerSelectionError
 	if errors.As(err, &cleared) || errors.As(err, &selection) || hasCode(err, 11, 18) {
 		return "the server says so", says

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
 )
 
@@ -24,7 +25,7 @@ func ExampleOpen() {
 	for _, p := range store.Problems(db) {
 		fmt.Println(p.Reason, p.Message)
 	}
-	free, err := db.List(ctx, store.KindLock, store.Query{Sessions: []string{""}, NoBody: true})
+	free, err := db.List(ctx, driver.KindLock, driver.Query{Sessions: []string{""}, NoBody: true})
 	fmt.Println(len(free.Docs), "locks without an owner", err)
 	// Output: cannot open mongodb://shardctl:xxxxx@127.0.0.1:1/shardctl?replicaSet=rs0
 }

@@ -10,7 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -24,26 +24,26 @@ type writer struct {
 	seq int64
 }
 
-func (w *writer) put(d store.Doc, ifRev int64) store.Change {
+func (w *writer) put(d driver.Doc, ifRev int64) driver.Change {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seq++
-	d.Rev, d.WriterID = ifRev+1, store.WriterID{Session: "writer", Seq: w.seq}
-	return store.Change{IfRev: ifRev, Doc: d}
+	d.Rev, d.WriterID = ifRev+1, driver.WriterID{Session: "writer", Seq: w.seq}
+	return driver.Change{IfRev: ifRev, Doc: d}
 }
 
-func (w *writer) puts(n int, ifRev int64) []store.Change {
-	all := make([]store.Change, 0, n)
+func (w *writer) puts(n int, ifRev int64) []driver.Change {
+	all := make([]driver.Change, 0, n)
 	for i := range n {
 		all = append(all, w.put(lock(fmt.Sprintf("g/%04d", i)), ifRev))
 	}
 	return all
 }
 
-func lock(id string) store.Doc { return store.Doc{Kind: store.KindLock, ID: id, Group: "g"} }
+func lock(id string) driver.Doc { return driver.Doc{Kind: driver.KindLock, ID: id, Group: "g"} }
 
 // apply applies changes within limit and wants each to end in status.
-func apply(t *testing.T, s store.Store, limit time.Duration, status store.Status, changes ...store.Change) {
+func apply(t *testing.T, s driver.Store, limit time.Duration, status driver.Status, changes ...driver.Change) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -55,7 +55,7 @@ func apply(t *testing.T, s store.Store, limit time.Duration, status store.Status
 		if out.Status != status {
 			t.Fatalf("change %d of %d: status %d (%v), want %d", i, len(outs), out.Status, out.Err, status)
 		}
-		if status == store.Unknown && !errors.Is(out.Err, store.ErrUnavailable) {
+		if status == driver.Unknown && !errors.Is(out.Err, driver.ErrUnavailable) {
 			t.Fatalf("change %d: unknown with %v, want ErrUnavailable", i, out.Err)
 		}
 	}
@@ -76,19 +76,19 @@ func TestLostAnswers(t *testing.T) {
 	faults := map[string]struct {
 		set, end func() error
 		// what becomes of the change: at first, and when it is repeated after the fault
-		status, repeated store.Status
+		status, repeated driver.Status
 	}{
 		"answer lost once": { // the driver asks again, and the server remembers
 			func() error { return rs.LoseAnswers(t.Context(), 1) },
 			func() error { return rs.LoseAnswers(t.Context(), 0) },
-			store.Applied, store.Applied,
+			driver.Applied, driver.Applied,
 		},
 		"connection closed before": {
 			func() error {
 				return rs.FailCommand(t.Context(), 1, bson.M{"failCommands": commands, "closeConnection": true})
 			},
 			func() error { return rs.FailCommand(t.Context(), 0, nil) },
-			store.Applied, store.Applied,
+			driver.Applied, driver.Applied,
 		},
 		"written, no majority in time": { // settled by reading back
 			func() error {
@@ -98,7 +98,7 @@ func TestLostAnswers(t *testing.T) {
 				return rs.FailCommand(t.Context(), 1, bson.M{"failCommands": commands, "writeConcernError": failure})
 			},
 			func() error { return rs.FailCommand(t.Context(), 0, nil) },
-			store.Applied, store.Applied,
+			driver.Applied, driver.Applied,
 		},
 		"written, then cut off": { // unknown, and recognised later by its writer ID
 			func() error {
@@ -112,7 +112,7 @@ func TestLostAnswers(t *testing.T) {
 				)
 			},
 			func() error { return errors.Join(rs.FailCommand(t.Context(), 0, nil), rs.LoseAnswers(t.Context(), 0)) },
-			store.Unknown, store.Applied,
+			driver.Unknown, driver.Applied,
 		},
 		"cut off before": { // unknown, and not written
 			func() error {
@@ -120,7 +120,7 @@ func TestLostAnswers(t *testing.T) {
 				return rs.FailCommand(t.Context(), 1_000_000, bson.M{"failCommands": all, "closeConnection": true})
 			},
 			func() error { return rs.FailCommand(t.Context(), 0, nil) },
-			store.Unknown, store.Applied,
+			driver.Unknown, driver.Applied,
 		},
 	}
 	for name, f := range faults {
@@ -133,7 +133,7 @@ func TestLostAnswers(t *testing.T) {
 					must(t, err)
 				})
 				limit := 20 * time.Second
-				if f.status == store.Unknown {
+				if f.status == driver.Unknown {
 					limit = 700 * time.Millisecond
 				}
 				for rev := range int64(2) { // insert, then replace
@@ -142,7 +142,7 @@ func TestLostAnswers(t *testing.T) {
 					apply(t, s, limit, f.status, changes...)
 					must(t, f.end())
 					apply(t, s, 20*time.Second, f.repeated, changes...)
-					res, err := s.List(t.Context(), store.KindLock, store.Query{})
+					res, err := s.List(t.Context(), driver.KindLock, driver.Query{})
 					must(t, err)
 					for i, d := range res.Docs {
 						if d.Rev != rev+1 || d.WriterID != changes[i].Doc.WriterID {
@@ -161,26 +161,26 @@ func TestOvertakenAfterLostAnswer(t *testing.T) {
 	var mine, theirs writer
 	theirs.seq = 1000
 	first := mine.put(lock("g/a"), 0)
-	apply(t, s, patient, store.Applied, first)
+	apply(t, s, patient, driver.Applied, first)
 
 	second := mine.put(lock("g/a"), 1)
 	must(t, rs.LoseAnswers(t.Context(), 1))
 	must(t, rs.FailPoint(t.Context(), "failCommand", testmongo.After(1),
 		bson.M{"failCommands": bson.A{"find", "update"}, "closeConnection": true}))
-	apply(t, s, 700*time.Millisecond, store.Unknown, second)
+	apply(t, s, 700*time.Millisecond, driver.Unknown, second)
 	must(t, rs.FailCommand(t.Context(), 0, nil))
-	apply(t, s, patient, store.Applied, theirs.put(lock("g/a"), 2))
-	apply(t, s, patient, store.Overtaken, second)
+	apply(t, s, patient, driver.Applied, theirs.put(lock("g/a"), 2))
+	apply(t, s, patient, driver.Overtaken, second)
 }
 
 // A lost reply to a read is asked for again.
 func TestReadsAreRetried(t *testing.T) {
 	rs, _, s := faulty(t)
 	var w writer
-	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
+	apply(t, s, patient, driver.Applied, w.put(lock("g/a"), 0))
 	must(t, rs.FailCommand(t.Context(), 2, bson.M{"failCommands": bson.A{"find"}, "closeConnection": true}))
 	for range 2 {
-		res, err := s.Read(t.Context(), store.KindLock, "g/a")
+		res, err := s.Read(t.Context(), driver.KindLock, "g/a")
 		if err != nil || len(res.Docs) != 1 {
 			t.Fatalf("%d documents, %v", len(res.Docs), err)
 		}
@@ -193,10 +193,10 @@ func TestBulkClaimsDoNotStarveHeartbeats(t *testing.T) {
 	rs, uri, _ := faulty(t)
 	ctx := t.Context()
 	name := testservers.Name()
-	s := storetest.Open(t, store.Config{URI: uri + "&appName=" + name})
+	s := storetest.Open(t, driver.Config{URI: uri + "&appName=" + name})
 	var w writer
-	session := store.Doc{Kind: store.KindSession, ID: "s1", State: "live", Count: 1}
-	apply(t, s, patient, store.Applied, w.put(session, 0))
+	session := driver.Doc{Kind: driver.KindSession, ID: "s1", State: "live", Count: 1}
+	apply(t, s, patient, driver.Applied, w.put(session, 0))
 
 	const claims = 40
 	hang := bson.M{"failCommands": bson.A{"insert"}, "blockConnection": true, "blockTimeMS": 5000}
@@ -214,7 +214,7 @@ func TestBulkClaimsDoNotStarveHeartbeats(t *testing.T) {
 	must(t, entered.Err())
 	for heartbeat := range int64(5) {
 		session.Count++
-		apply(t, s, 2*time.Second, store.Applied, w.put(session, heartbeat+1))
+		apply(t, s, 2*time.Second, driver.Applied, w.put(session, heartbeat+1))
 	}
 	const most = 14 // as docs/stores/mongodb.md has it: calls, heartbeats, and four that look after the server
 	if n := connections(t, rs, name); n == 0 || n > most {
@@ -249,7 +249,7 @@ func connections(t *testing.T, rs *testmongo.ReplicaSet, name string) int {
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	rs := testmongo.New(t, testmongo.Options{Own: true})
-	storetest.Open(t, store.Config{URI: rs.URI()}) // sets up, which may take longer
+	storetest.Open(t, driver.Config{URI: rs.URI()}) // sets up, which may take longer
 	var frozen []*testmongo.Node
 	freeze := func(primary, others bool) {
 		t.Helper()
@@ -270,9 +270,9 @@ func TestFaults(t *testing.T) {
 		}
 		frozen = nil
 	}
-	storetest.Faults{Call: 2 * time.Second, WatchEnds: true, Open: func(t *testing.T) store.Store {
+	storetest.Faults{Call: 2 * time.Second, WatchEnds: true, Open: func(t *testing.T) driver.Store {
 		t.Helper()
-		return storetest.Open(t, store.Config{URI: rs.URI(), Timeout: 2 * time.Second})
+		return storetest.Open(t, driver.Config{URI: rs.URI(), Timeout: 2 * time.Second})
 	}}.Run(t,
 		storetest.Fault{Name: "election", Begin: func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -309,7 +309,7 @@ func TestInterruptedDuringSetUp(t *testing.T) {
 			))
 			_, err := mongo.Open(t.Context(), o)
 			must(t, rs.FailCommand(t.Context(), 0, nil))
-			if !errors.Is(err, store.ErrUnavailable) {
+			if !errors.Is(err, driver.ErrUnavailable) {
 				t.Fatalf("got %v; want ErrUnavailable", err)
 			}
 			storetest.Open(t, o)
@@ -330,7 +330,7 @@ func TestElectionDuringSetUp(t *testing.T) {
 			))
 			o := mongo.Options{URI: rs.URI(), Database: "new_" + command}
 			s, err := mongo.Open(t.Context(), o)
-			if !errors.Is(err, store.ErrUnavailable) {
+			if !errors.Is(err, driver.ErrUnavailable) {
 				t.Fatalf("got %v, %v; want ErrUnavailable", s, err)
 			}
 			must(t, rs.FailCommand(t.Context(), 0, nil))

@@ -6,14 +6,14 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // FuzzDecode: whatever bytes the server sends as a document, decoding it panics nowhere. What comes out as a document
 // is what every store may hand on: it reads the same again when it is written.
 func FuzzDecode(f *testing.F) {
-	full := encode(store.Doc{
-		Kind: store.KindLock, ID: "g/k", Rev: 5, WriterID: store.WriterID{Session: "s", Seq: 3}, Group: "g",
+	full := encode(driver.Doc{
+		Kind: driver.KindLock, ID: "g/k", Rev: 5, WriterID: driver.WriterID{Session: "s", Seq: 3}, Group: "g",
 		Session: "s", Next: "n", Suspended: true,
 		State: "live", Count: 7, Body: []byte(`{"a":1}`),
 	})
@@ -46,9 +46,9 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{5, 0, 0, 0, 0})
 	f.Add([]byte{255, 255, 255, 127, 2})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		for _, kind := range []store.Kind{store.KindLock, store.KindSession} {
+		for _, kind := range []driver.Kind{driver.KindLock, driver.KindSession} {
 			d, _ := decode(kind, raw)
-			if store.CheckFound(d) != nil {
+			if driver.CheckFound(d) != nil {
 				continue
 			}
 			again, err := bson.Marshal(encode(d))
@@ -63,7 +63,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func equalDocs(a, b store.Doc) bool {
+func equalDocs(a, b driver.Doc) bool {
 	same := string(a.Body) == string(b.Body)
 	a.Body, b.Body = nil, nil
 	return same && a.Kind == b.Kind && a.ID == b.ID && a.Rev == b.Rev && a.WriterID == b.WriterID &&

@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
@@ -20,16 +20,16 @@ var heartbeats = flag.Int("heartbeats", 200, "how many heartbeats each replica o
 func TestGarbageOfHeartbeats(t *testing.T) {
 	const replicas = 10
 	uri := testmongo.SharedByThree(t)
-	s := storetest.Open(t, store.Config{URI: uri})
+	s := storetest.Open(t, driver.Config{URI: uri})
 	for heartbeat := range int64(*heartbeats) {
-		changes := make([]store.Change, replicas)
+		changes := make([]driver.Change, replicas)
 		for i := range changes {
 			changes[i] = storetest.Heartbeat(fmt.Sprint("session-", i), heartbeat)
 		}
 		outs, err := s.Apply(t.Context(), changes...)
 		must(t, err)
 		for _, out := range outs {
-			if out.Status != store.Applied {
+			if out.Status != driver.Applied {
 				t.Fatalf("heartbeat %d: %+v", heartbeat, out)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // identityID is that of the document beside the schema's version which says which store this is. It is written once. It
@@ -56,7 +56,7 @@ func (a *access) readIdentity(ctx context.Context, client *mongo.Client) (string
 // same makes sure that the client of a kind leads to the store that was opened, where that is in doubt: a connection was
 // made since it was compared, or a collection was dropped or renamed. A client that leads elsewhere gives its
 // connections up, so that it follows the name when that leads back.
-func (a *access) same(ctx context.Context, now *clients, kind store.Kind) error {
+func (a *access) same(ctx context.Context, now *clients, kind driver.Kind) error {
 	client, conns := now.way(kind)
 	doubt := conns.doubts.Load()
 	if a.identity == "" || conns.settled.Load() >= doubt {
@@ -68,7 +68,7 @@ func (a *access) same(ctx context.Context, now *clients, kind store.Kind) error 
 	}
 	if found != a.identity {
 		conns.leave(time.Now())
-		return store.Other(a.identity, found)
+		return driver.Other(a.identity, found)
 	}
 	for settled := conns.settled.Load(); settled < doubt; settled = conns.settled.Load() {
 		conns.settled.CompareAndSwap(settled, doubt)
@@ -83,7 +83,7 @@ var errRenewed = errors.New("the clients were renewed meanwhile")
 // surely calls f, for documents of these kinds, with clients that lead to the store that was opened. No connection can
 // be refused while it is made. So a call may have gone to another store over one that was made meanwhile, and its result
 // does not count then: what it wrote is unknown.
-func (a *access) surely(ctx context.Context, f func() error, kinds ...store.Kind) error {
+func (a *access) surely(ctx context.Context, f func() error, kinds ...driver.Kind) error {
 	now := a.clients()
 	for _, kind := range kinds {
 		if err := a.same(ctx, now, kind); err != nil {
@@ -95,7 +95,7 @@ func (a *access) surely(ctx context.Context, f func() error, kinds ...store.Kind
 		return errRenewed
 	}
 	for _, kind := range kinds {
-		if other := a.same(ctx, now, kind); other != nil && (err == nil || errors.Is(other, store.ErrOther)) {
+		if other := a.same(ctx, now, kind); other != nil && (err == nil || errors.Is(other, driver.ErrOther)) {
 			return other
 		}
 	}

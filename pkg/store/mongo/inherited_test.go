@@ -7,7 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testmongo"
@@ -34,9 +34,9 @@ func TestUserMadeAgain(t *testing.T) {
 	create()
 	storetest.Inherited{
 		WatchEnds: true,
-		Open: func(t *testing.T) store.Store {
+		Open: func(t *testing.T) driver.Store {
 			t.Helper()
-			return storetest.Open(t, store.Config{
+			return storetest.Open(t, driver.Config{
 				URI: rs.URIAs("keeper", "secret"), Database: "locks", Timeout: time.Second,
 			})
 		},

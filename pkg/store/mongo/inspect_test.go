@@ -7,13 +7,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
 
 // inspected is the one setting of that name.
-func inspected(t *testing.T, s store.Store, name string) store.Setting {
+func inspected(t *testing.T, s driver.Store, name string) driver.Setting {
 	t.Helper()
 	found, err := store.Inspect(t.Context(), s)
 	if err != nil || !strings.HasPrefix(found.Server, "MongoDB ") {
@@ -25,11 +26,11 @@ func inspected(t *testing.T, s store.Store, name string) store.Setting {
 		}
 	}
 	t.Fatalf("no setting %s in %+v", name, found.Settings)
-	return store.Setting{}
+	return driver.Setting{}
 }
 
 func TestInspectReplicaSet(t *testing.T) {
-	s := storetest.Open(t, store.Config{URI: testmongo.SharedByThree(t)})
+	s := storetest.Open(t, driver.Config{URI: testmongo.SharedByThree(t)})
 	if got := inspected(t, s, "topology"); !got.Holds || !strings.HasPrefix(got.Value, "replica set ") {
 		t.Errorf("%+v, want a replica set that holds", got)
 	}
@@ -48,7 +49,7 @@ func TestMajorityThatDoesNotJournal(t *testing.T) {
 		Config bson.M `bson:"config"`
 	}
 	must(t, rs.RunOnPrimary(t.Context(), bson.D{{Key: "replSetGetConfig", Value: 1}}).Decode(&reply))
-	if s := storetest.Open(t, store.Config{URI: rs.URI()}); len(store.Problems(s)) > 0 {
+	if s := storetest.Open(t, driver.Config{URI: rs.URI()}); len(store.Problems(s)) > 0 {
 		t.Errorf("at first: %+v", store.Problems(s))
 	}
 	version, _ := reply.Config["version"].(int32)
@@ -57,7 +58,7 @@ func TestMajorityThatDoesNotJournal(t *testing.T) {
 	must(t, rs.RunOnPrimary(t.Context(), bson.D{
 		{Key: "insert", Value: "any"}, {Key: "documents", Value: bson.A{bson.M{}}},
 	}).Err())
-	s := storetest.Open(t, store.Config{URI: rs.URI()})
+	s := storetest.Open(t, driver.Config{URI: rs.URI()})
 	if p := store.Problems(s); len(p) != 1 || p[0].Reason != mongo.ReasonNotDurable {
 		t.Errorf("%+v", p)
 	}

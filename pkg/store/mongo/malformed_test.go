@@ -9,7 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
@@ -29,13 +29,13 @@ func malformed() []any {
 func TestEdited(t *testing.T) {
 	uri := testmongo.SharedByThree(t)
 	db := rawDatabase(t, uri)
-	set := func(fields bson.M) func(kind store.Kind, id string) error {
-		return func(kind store.Kind, id string) error {
+	set := func(fields bson.M) func(kind driver.Kind, id string) error {
+		return func(kind driver.Kind, id string) error {
 			_, err := db.Collection("default."+kind.Info().Plural).UpdateByID(t.Context(), id, bson.M{"$set": fields})
 			return err
 		}
 	}
-	e := storetest.Edited{Config: store.Config{URI: uri}, Locks: []storetest.Edit{
+	e := storetest.Edited{Config: driver.Config{URI: uri}, Locks: []storetest.Edit{
 		{Name: "int", Readable: true, Do: set(bson.M{"rev": int32(5)})},
 		{Name: "double", Readable: true, Do: set(bson.M{"rev": 5.0})}, // a shell writes all numbers so
 		{Name: "null", Readable: true, Do: set(bson.M{"session": nil, "body": nil, "writer": nil})},
@@ -62,7 +62,7 @@ func TestEdited(t *testing.T) {
 // Of several that find a malformed counter at once one begins it again, and each of the others counts.
 func TestIncrementsOverMalformedAllCount(t *testing.T) {
 	uri := testmongo.SharedByThree(t)
-	s := storetest.Open(t, store.Config{URI: uri})
+	s := storetest.Open(t, driver.Config{URI: uri})
 	groups := rawDatabase(t, uri).Collection("default.groups")
 	const writers = 16
 	begin := time.Now().Add(24 * time.Hour).UnixMilli() // so that it is known where the count begins
@@ -73,16 +73,16 @@ func TestIncrementsOverMalformedAllCount(t *testing.T) {
 		var writing sync.WaitGroup
 		for range writers {
 			writing.Go(func() {
-				outs, err := s.Apply(t.Context(), store.Change{Op: store.Increment, Doc: store.Doc{
-					Kind: store.KindGroup, ID: id, Rev: begin,
+				outs, err := s.Apply(t.Context(), driver.Change{Op: driver.Increment, Doc: driver.Doc{
+					Kind: driver.KindGroup, ID: id, Rev: begin,
 				}})
-				if err != nil || outs[0].Status != store.Applied {
+				if err != nil || outs[0].Status != driver.Applied {
 					t.Errorf("%+v, %v", outs, err)
 				}
 			})
 		}
 		writing.Wait()
-		res, err := s.Read(t.Context(), store.KindGroup, id)
+		res, err := s.Read(t.Context(), driver.KindGroup, id)
 		must(t, err)
 		if len(res.Docs) != 1 || res.Docs[0].Count != begin+writers-1 {
 			t.Errorf("%d increments: %+v, want a count of %d", writers, res.Docs, begin+writers-1)

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
@@ -16,7 +17,7 @@ import (
 func TestArbiterIsAProblem(t *testing.T) {
 	t.Parallel()
 	rs := testmongo.New(t, testmongo.Options{Nodes: 3, Arbiters: 1})
-	s := storetest.Open(t, store.Config{URI: rs.URI()})
+	s := storetest.Open(t, driver.Config{URI: rs.URI()})
 	wantProblem(t, s, mongo.ReasonArbiter)
 	if got := inspected(t, s, "arbiters"); got.Holds || got.Value != "1" {
 		t.Errorf("%+v, want one, not holding", got)
@@ -24,10 +25,10 @@ func TestArbiterIsAProblem(t *testing.T) {
 }
 
 func TestReplicaSetIsNoProblem(t *testing.T) {
-	wantProblem(t, storetest.Open(t, store.Config{URI: testmongo.SharedByThree(t)}))
+	wantProblem(t, storetest.Open(t, driver.Config{URI: testmongo.SharedByThree(t)}))
 }
 
-func wantProblem(t *testing.T, s store.Store, reasons ...string) {
+func wantProblem(t *testing.T, s driver.Store, reasons ...string) {
 	t.Helper()
 	var got []string
 	for _, p := range store.Problems(s) {
@@ -64,9 +65,9 @@ func TestCredentials(t *testing.T) {
 		).Err())
 	}
 
-	s := storetest.Open(t, store.Config{URI: "mongodb://writer:s3cret@" + address + "&authSource=admin"})
+	s := storetest.Open(t, driver.Config{URI: "mongodb://writer:s3cret@" + address + "&authSource=admin"})
 	var w writer
-	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
+	apply(t, s, patient, driver.Applied, w.put(lock("g/a"), 0))
 
 	for name, uri := range map[string]string{
 		"wrong password":    "mongodb://writer:wrong-s3cret@" + address + "&authSource=admin",
@@ -75,18 +76,18 @@ func TestCredentials(t *testing.T) {
 		"not enough rights": "mongodb://reader:s3cret@" + address + "&authSource=admin",
 	} {
 		t.Run(name, func(t *testing.T) {
-			storetest.WantRefused(t, store.Config{URI: uri, Timeout: 10 * time.Second}, store.ErrInvalid)
+			storetest.WantRefused(t, driver.Config{URI: uri, Timeout: 10 * time.Second}, driver.ErrInvalid)
 		})
 	}
 }
 
 func TestDatabaseAndCluster(t *testing.T) {
 	uri := testmongo.SharedByThree(t)
-	a := storetest.Open(t, store.Config{URI: uri, Cluster: "a"})
-	b := storetest.Open(t, store.Config{URI: uri, Cluster: "b"})
+	a := storetest.Open(t, driver.Config{URI: uri, Cluster: "a"})
+	b := storetest.Open(t, driver.Config{URI: uri, Cluster: "b"})
 	var w writer
-	apply(t, a, patient, store.Applied, w.put(lock("g/a"), 0))
-	res, err := b.Read(t.Context(), store.KindLock, "g/a")
+	apply(t, a, patient, driver.Applied, w.put(lock("g/a"), 0))
+	res, err := b.Read(t.Context(), driver.KindLock, "g/a")
 	if err != nil || len(res.Docs) != 0 {
 		t.Errorf("cluster b sees %v of cluster a (%v)", res.Docs, err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
@@ -23,7 +23,7 @@ const DefaultDatabase = "shardctl"
 // read preference and retries in it are overridden, since the protocol needs its own. The cluster names the
 // collections: letters, digits, _ and -, at most 63. Give the timeout a sixth of the lease's duration: it also bounds
 // the search for a primary. Existing needs the privilege find alone; changes are left to the server to refuse.
-type Options = store.Config
+type Options = driver.Config
 
 // Reasons of problems.
 const (
@@ -40,17 +40,17 @@ const (
 )
 
 func init() {
-	store.Register(scheme, registered{})
-	store.Register(schemeSRV, registered{})
+	driver.Register(scheme, registered{})
+	driver.Register(schemeSRV, registered{})
 }
 
 // registered is what the registry knows of MongoDB.
 type registered struct{}
 
-// Name implements [store.Driver].
+// Name implements [driver.Driver].
 func (registered) Name() string { return "mongodb" }
 
-// Form implements [store.Driver].
+// Form implements [driver.Driver].
 func (registered) Form(of string) string {
 	if of == schemeSRV {
 		return of + "://HOST"
@@ -63,33 +63,33 @@ var (
 	databaseName = regexp.MustCompile(`^[^/\\. "$*<>:|?\x00]{1,63}$`)
 )
 
-// Parse implements [store.Driver]. Its errors never quote the URI: it may hold a password, also where it is wrong.
-func (registered) Parse(c store.Config) (store.Config, error) {
+// Parse implements [driver.Driver]. Its errors never quote the URI: it may hold a password, also where it is wrong.
+func (registered) Parse(c driver.Config) (driver.Config, error) {
 	c, err := engine.Complete(c)
 	if err != nil {
 		return c, err
 	}
 	if wrong := checkURI(c.URI); wrong != "" {
-		return c, &store.FieldError{Field: "uri", Text: wrong}
+		return c, &driver.FieldError{Field: "uri", Text: wrong}
 	}
 	field := "database"
 	if c.Database == "" {
 		c.Database, field = cmp.Or(databaseOf(c.URI), DefaultDatabase), "uri"
 	}
 	if !databaseName.MatchString(c.Database) {
-		return c, &store.FieldError{
+		return c, &driver.FieldError{
 			Field: field,
 			Text:  `names a wrong database, must be at most 63 characters without / \ . " $ * < > : | ? and blanks`,
 		}
 	}
 	if !clusterName.MatchString(c.Cluster) {
-		return c, &store.FieldError{Field: "cluster", Text: "must be 1 to 63 letters, digits, _ or -"}
+		return c, &driver.FieldError{Field: "cluster", Text: "must be 1 to 63 letters, digits, _ or -"}
 	}
 	if isSRV(c.URI) {
 		return c, nil // its options come from the DNS as well: Open looks at them
 	}
 	if _, err := connstring.ParseAndValidate(c.URI); err != nil {
-		return c, &store.FieldError{
+		return c, &driver.FieldError{
 			Field: "uri", Text: "is refused by MongoDB's driver: " +
 				storeuri.Scrub(err.Error(), secretParams.Of(c.URI)),
 		}
@@ -97,11 +97,11 @@ func (registered) Parse(c store.Config) (store.Config, error) {
 	return c, nil
 }
 
-// Redact implements [store.Driver].
+// Redact implements [driver.Driver].
 func (registered) Redact(uri string) string { return Redact(uri) }
 
-// SecretVariables implements [store.SecretReader]: what the driver's two mechanisms without a password read.
-func (registered) SecretVariables(c store.Config) []string {
+// SecretVariables implements [driver.SecretReader]: what the driver's two mechanisms without a password read.
+func (registered) SecretVariables(c driver.Config) []string {
 	switch found := mechanism.FindStringSubmatch(c.URI); {
 	case found == nil:
 		return nil
@@ -118,8 +118,10 @@ func (registered) SecretVariables(c store.Config) []string {
 // mechanism finds the mechanisms that take secrets from the environment. To parse the whole URI would ask the DNS.
 var mechanism = regexp.MustCompile(`(?i)[?&]authMechanism=MONGODB-(AWS|OIDC)(?:&|$)`)
 
-// Open implements [store.Driver].
-func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) { return Open(ctx, c) }
+// Open implements [driver.Driver].
+func (registered) Open(ctx context.Context, c driver.Config) (driver.Store, error) {
+	return Open(ctx, c)
+}
 
 func isSRV(uri string) bool { return strings.HasPrefix(uri, schemeSRV+":") }
 

@@ -13,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -22,11 +22,11 @@ const listBatch = 10_000
 
 // Get implements [engine.Backend]. It is linearizable: the server confirms with a majority that it was the primary when
 // it read. On a standalone server, which has no other copy, it is a plain read.
-func (b *backend) Get(ctx context.Context, kind store.Kind, ids []string) (engine.Page, error) {
+func (b *backend) Get(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
 	var page engine.Page
 	// Only the first reply of a linearizable read is one: a chunk fits into it.
 	err := b.surely(ctx, func() error {
-		for chunk := range slices.Chunk(ids, store.MaxBatch) {
+		for chunk := range slices.Chunk(ids, driver.MaxBatch) {
 			found, err := b.byID(ctx, kind, chunk)
 			if err != nil {
 				return err
@@ -55,14 +55,14 @@ func (r *reader) dated(page engine.Page) engine.Page {
 }
 
 // byID reads at most a batch of documents by their ids, linearizably. The error is the driver's.
-func (r *reader) byID(ctx context.Context, kind store.Kind, ids []string) (engine.Page, error) {
+func (r *reader) byID(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
 	concern := readconcern.Linearizable()
 	if r.standalone {
 		concern = readconcern.Local()
 	}
 	c := r.collection(kind).Clone(options.Collection().SetReadConcern(concern))
 	filter := bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: ids}}}}
-	opts := options.Find().SetBatchSize(store.MaxBatch + 1)
+	opts := options.Find().SetBatchSize(driver.MaxBatch + 1)
 	if p := projection(kind, false); p != nil {
 		opts.SetProjection(p)
 	}
@@ -72,7 +72,7 @@ func (r *reader) byID(ctx context.Context, kind store.Kind, ids []string) (engin
 
 // Scan implements [engine.Backend]: as a majority has the documents, from the primary. With the last page of all come
 // those whose ids are no texts.
-func (b *backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (page engine.Page, err error) {
+func (b *backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (page engine.Page, err error) {
 	err = b.surely(ctx, func() (err error) {
 		page, err = b.scan(ctx, kind, q)
 		return err
@@ -80,7 +80,7 @@ func (b *backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (pag
 	return page, err
 }
 
-func (b *backend) scan(ctx context.Context, kind store.Kind, q store.Query) (page engine.Page, err error) {
+func (b *backend) scan(ctx context.Context, kind driver.Kind, q driver.Query) (page engine.Page, err error) {
 	if q.CountOnly {
 		page.Total, err = b.collection(kind).CountDocuments(ctx, filter(q))
 		return b.dated(page), err
@@ -115,8 +115,8 @@ func noTexts() bson.D {
 
 // projection leaves out bodies that are not wanted. Sessions and counters, which are few and read several times a
 // second, bring the server's time along.
-func projection(kind store.Kind, noBody bool) bson.D {
-	if kind == store.KindSession || kind == store.KindGroup {
+func projection(kind driver.Kind, noBody bool) bson.D {
+	if kind == driver.KindSession || kind == driver.KindGroup {
 		p := bson.D{{Key: fieldNow, Value: "$$NOW"}}
 		for _, f := range []string{
 			fieldRev, fieldWriter, fieldState, fieldCount, fieldGroup, fieldSession, fieldNext, fieldSuspended,
@@ -136,7 +136,7 @@ func projection(kind store.Kind, noBody bool) bson.D {
 }
 
 // filter is a query in MongoDB's words. A field that is missing counts as empty.
-func filter(q store.Query) bson.D {
+func filter(q driver.Query) bson.D {
 	f := bson.D{}
 	add := func(field, op string, value any) {
 		f = append(f, bson.E{Key: field, Value: bson.D{{Key: op, Value: value}}})
@@ -190,7 +190,7 @@ func orMissing(values []string) bson.A {
 
 // find runs a query and reads all it returns. The error is the driver's.
 func (r *reader) find(
-	ctx context.Context, c *mongo.Collection, kind store.Kind, filter bson.D, opts *options.FindOptionsBuilder,
+	ctx context.Context, c *mongo.Collection, kind driver.Kind, filter bson.D, opts *options.FindOptionsBuilder,
 ) (page engine.Page, rows int, err error) {
 	cursor, err := c.Find(ctx, filter, opts)
 	if err != nil {
@@ -208,15 +208,15 @@ func (r *reader) find(
 }
 
 // add adds to a page what can be read of a document, and names it once where that is not all.
-func add(to *engine.Page, kind store.Kind, raw bson.Raw) {
+func add(to *engine.Page, kind driver.Kind, raw bson.Raw) {
 	d, err := decode(kind, raw)
-	none := store.CheckFound(d)
+	none := driver.CheckFound(d)
 	if none == nil {
 		to.Docs = append(to.Docs, d)
 	}
 	if err = errors.Join(err, none); err != nil {
 		id := cmp.Or(d.ID, raw.Lookup(fieldID).String())
-		to.Unreadable = append(to.Unreadable, store.Unreadable{Kind: kind, ID: id, Err: err})
+		to.Unreadable = append(to.Unreadable, driver.Unreadable{Kind: kind, ID: id, Err: err})
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Names of the fields in MongoDB.
@@ -47,7 +47,7 @@ type writerID struct {
 	Seq     int64  `bson:"seq"`
 }
 
-func encode(d store.Doc) record {
+func encode(d driver.Doc) record {
 	r := record{
 		ID: d.ID, Rev: d.Rev, Writer: writerID(d.WriterID), Group: d.Group, Next: d.Next, State: d.State,
 		Count: d.Count, Expires: d.Expires,
@@ -60,24 +60,24 @@ func encode(d store.Doc) record {
 		r.Body = d.Body
 	}
 	info := d.Kind.Info()
-	if info.Notify == store.NotifyFree || d.Session != "" {
+	if info.Notify == driver.NotifyFree || d.Session != "" {
 		r.Session = &d.Session
 	}
-	if info.Indexed(store.FieldSession) || d.Suspended {
+	if info.Indexed(driver.FieldSession) || d.Suspended {
 		r.Suspended = &d.Suspended
 	}
 	return r
 }
 
 // decode reads what can be read of a document. A malformed field counts as absent; the error names it.
-func decode(kind store.Kind, raw bson.Raw) (store.Doc, error) {
+func decode(kind driver.Kind, raw bson.Raw) (driver.Doc, error) {
 	if err := raw.Validate(); err != nil { // looking up a field in it would panic
-		return store.Doc{}, fmt.Errorf("broken on the way: %w", err)
+		return driver.Doc{}, fmt.Errorf("broken on the way: %w", err)
 	}
 	f := fields{raw: raw}
-	d := store.Doc{
+	d := driver.Doc{
 		Kind: kind, ID: f.text(fieldID), Rev: f.number(fieldRev),
-		WriterID: store.WriterID{Session: f.text(fieldWriter, "session"), Seq: f.number(fieldWriter, "seq")},
+		WriterID: driver.WriterID{Session: f.text(fieldWriter, "session"), Seq: f.number(fieldWriter, "seq")},
 		Group:    f.text(fieldGroup), Session: f.text(fieldSession), Next: f.text(fieldNext),
 		Suspended: f.truth(fieldSuspended),
 		State:     f.text(fieldState), Count: f.number(fieldCount), Expires: f.number(fieldExpires),
@@ -133,7 +133,7 @@ func (f *fields) number(path ...string) int64 {
 // exact, are none.
 func whole(v bson.RawValue) (int64, bool) {
 	if f, ok := v.DoubleOK(); ok {
-		if f != math.Trunc(f) || math.Abs(f) > store.MaxRev {
+		if f != math.Trunc(f) || math.Abs(f) > driver.MaxRev {
 			return 0, false
 		}
 		return int64(f), true

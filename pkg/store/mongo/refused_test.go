@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	driver "go.mongodb.org/mongo-driver/v2/mongo"
+	mongodriver "go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testmongo"
@@ -20,21 +20,21 @@ import (
 func TestRefused(t *testing.T) {
 	suites.Need(t, suites.Mongo, "a real replica set")
 	rs := testmongo.New(t, testmongo.Options{Nodes: 1})
-	client, err := driver.Connect(options.Client().ApplyURI(rs.URI()))
+	client, err := mongodriver.Connect(options.Client().ApplyURI(rs.URI()))
 	must(t, err)
 	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
-	validate := func(kind store.Kind, by bson.D) {
+	validate := func(kind driver.Kind, by bson.D) {
 		t.Helper()
 		must(t, client.Database("locks").RunCommand(t.Context(), bson.D{
 			{Key: "collMod", Value: "default." + kind.Info().Plural}, {Key: "validator", Value: by},
 		}).Err())
 	}
 	storetest.Refused{
-		Open: func(t *testing.T) store.Store {
+		Open: func(t *testing.T) driver.Store {
 			t.Helper()
-			return storetest.Open(t, store.Config{URI: rs.URI(), Database: "locks"})
+			return storetest.Open(t, driver.Config{URI: rs.URI(), Database: "locks"})
 		},
-		Refuse: func(_ *testing.T, kind store.Kind) (mend func()) {
+		Refuse: func(_ *testing.T, kind driver.Kind) (mend func()) {
 			validate(kind, bson.D{{Key: "owner", Value: bson.D{{Key: "$exists", Value: true}}}})
 			return func() { validate(kind, bson.D{}) }
 		},
@@ -46,7 +46,7 @@ func TestRefused(t *testing.T) {
 func TestFsyncLockIsTold(t *testing.T) {
 	suites.Need(t, suites.Mongo, "a real replica set")
 	rs := testmongo.New(t, testmongo.Options{Nodes: 1})
-	s := storetest.Open(t, store.Config{URI: rs.URI(), Database: "locks", Timeout: time.Second})
+	s := storetest.Open(t, driver.Config{URI: rs.URI(), Database: "locks", Timeout: time.Second})
 	must(t, rs.RunOnPrimary(t.Context(), bson.D{{Key: "fsync", Value: 1}, {Key: "lock", Value: true}}).Err())
 	defer func() {
 		_ = rs.RunOnPrimary(context.WithoutCancel(t.Context()), bson.D{{Key: "fsyncUnlock", Value: 1}}).Err()

@@ -15,7 +15,7 @@ import (
 	driverevent "go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
@@ -26,7 +26,7 @@ type origin struct {
 	sum [sha256.Size]byte // of the files
 }
 
-// originOf refuses what no client can be made from. Errors wrap [store.ErrInvalid].
+// originOf refuses what no client can be made from. Errors wrap [driver.ErrInvalid].
 func originOf(uri string) (origin, error) {
 	of, sum := origin{uri: uri}, sha256.New()
 	_, query, _ := strings.Cut(uri, "?")
@@ -38,7 +38,7 @@ func originOf(uri string) (origin, error) {
 		}
 		content, err := os.ReadFile(path) //nolint:gosec // G304: the file is one that the URI names
 		if err != nil {
-			return of, fmt.Errorf("%w: %s: %w", store.ErrInvalid, name, err)
+			return of, fmt.Errorf("%w: %s: %w", driver.ErrInvalid, name, err)
 		}
 		fmt.Fprintf(sum, "%s %d\n%s", name, len(content), content)
 	}
@@ -47,7 +47,7 @@ func originOf(uri string) (origin, error) {
 		return of, nil // to read it asks the DNS
 	}
 	if err := options.Client().ApplyURI(uri).Validate(); err != nil {
-		return of, fmt.Errorf("%w: %s", store.ErrInvalid, storeuri.Scrub(err.Error(), secretParams.Of(uri)))
+		return of, fmt.Errorf("%w: %s", driver.ErrInvalid, storeuri.Scrub(err.Error(), secretParams.Of(uri)))
 	}
 	return of, nil
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testmongo"
@@ -14,10 +14,10 @@ import (
 // Another database behind the address of the store, and the store itself dropped and set up anew, are refused.
 func TestReplaced(t *testing.T) {
 	suites.Need(t, suites.Mongo, "a real replica set")
-	open := func(uri string) func(*testing.T) store.Store {
-		return func(t *testing.T) store.Store {
+	open := func(uri string) func(*testing.T) driver.Store {
+		return func(t *testing.T) driver.Store {
 			t.Helper()
-			return storetest.Open(t, store.Config{URI: uri, Database: "locks", Timeout: time.Second})
+			return storetest.Open(t, driver.Config{URI: uri, Database: "locks", Timeout: time.Second})
 		}
 	}
 	t.Run("swapped", func(t *testing.T) {
@@ -42,9 +42,9 @@ func TestReplaced(t *testing.T) {
 	t.Run("dropped", func(t *testing.T) {
 		uri := testmongo.SharedByThree(t)
 		storetest.Replaced{
-			Open: func(t *testing.T) store.Store {
+			Open: func(t *testing.T) driver.Store {
 				t.Helper()
-				return storetest.Open(t, store.Config{URI: uri, Timeout: time.Second})
+				return storetest.Open(t, driver.Config{URI: uri, Timeout: time.Second})
 			},
 			MayApply: true,
 			Drop:     func() { must(t, rawDatabase(t, uri).Drop(t.Context())) },

@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Actions of MongoDB's privileges that are used.
@@ -41,7 +41,7 @@ func (s *setup) rights() []right {
 		database = append(database, actionFind, actionChangeStream) // a stream of the database is granted for all of it
 	}
 	all := []right{{actions: database}, {s.schemaName(), []string{actionFind}}}
-	for _, info := range store.Table() {
+	for _, info := range driver.Table() {
 		actions := []string{actionFind, actionInsert, actionUpdate}
 		if info.Retention > 0 {
 			actions = append(actions, actionRemove)
@@ -97,7 +97,7 @@ func (s *setup) checkRights(ctx context.Context) error {
 	}
 	user := l.Auth.Users[0]
 	return fmt.Errorf(
-		"%w: user %s of database %s lacks privileges: %s", store.ErrInvalid, user.User, user.DB,
+		"%w: user %s of database %s lacks privileges: %s", driver.ErrInvalid, user.User, user.DB,
 		strings.Join(missing, "; "),
 	)
 }

@@ -13,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	mongostore "github.com/shardctl/shardctl/pkg/store/mongo"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
@@ -121,7 +121,7 @@ func testDocumentedCommands(t *testing.T, g *guarded) {
 	d.run(t, bson.D{{Key: "updateUser", Value: "replica"}, {Key: "roles", Value: bson.A{"shardctl", "shardctlSetUp"}}})
 	s := storetest.Open(t, d.options())
 	var w writer
-	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
+	apply(t, s, patient, driver.Applied, w.put(lock("g/a"), 0))
 }
 
 // testNothingToMake starts without the right to make anything, on what the docs have an operator make, and makes
@@ -133,14 +133,14 @@ func testNothingToMake(t *testing.T, g *guarded, running []privilege) {
 	before := d.indexes(t)
 	s := storetest.Open(t, d.options())
 	var w writer
-	for _, kind := range store.Kinds() {
-		apply(t, s, patient, store.Applied, w.put(store.Doc{Kind: kind, ID: "x"}, 0))
+	for _, kind := range driver.Kinds() {
+		apply(t, s, patient, driver.Applied, w.put(driver.Doc{Kind: kind, ID: "x"}, 0))
 	}
 	if after := d.indexes(t); after != before {
 		t.Errorf("indexes were\n%s\nand are\n%s", before, after)
 	}
 	made := g.tenant(t, nil) // what the program makes itself must be the same
-	storetest.Open(t, store.Config{URI: testmongo.WithDatabase(g.rs.RootURI(), made.name)})
+	storetest.Open(t, driver.Config{URI: testmongo.WithDatabase(g.rs.RootURI(), made.name)})
 	if own := made.indexes(t); own != before {
 		t.Errorf("the docs make\n%s\nand the program\n%s", before, own)
 	}
@@ -167,7 +167,7 @@ func (d *tenant) indexes(t *testing.T) string {
 func wantRefusal(t *testing.T, opts mongostore.Options, names ...string) {
 	t.Helper()
 	_, err := mongostore.Open(t.Context(), opts)
-	storetest.WantError(t, err, store.ErrInvalid, names...)
+	storetest.WantError(t, err, driver.ErrInvalid, names...)
 	if err != nil {
 		wantNoPassword(t, err)
 	}
@@ -217,13 +217,13 @@ func testTakenAway(t *testing.T, g *guarded, both []privilege) {
 	d := g.tenant(t, both)
 	s := storetest.Open(t, d.options())
 	var w writer
-	session := w.put(store.Doc{Kind: store.KindSession, ID: "s1", State: "live", Count: 1}, 0)
-	apply(t, s, patient, store.Applied, session, w.put(lock("g/a"), 0))
-	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
-	write := func(c store.Change) func(ctx context.Context) error {
+	session := w.put(driver.Doc{Kind: driver.KindSession, ID: "s1", State: "live", Count: 1}, 0)
+	apply(t, s, patient, driver.Applied, session, w.put(lock("g/a"), 0))
+	increment := driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: "g"}}
+	write := func(c driver.Change) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
 			out, err := s.Apply(ctx, c)
-			if err == nil && out[0].Status != store.Unknown {
+			if err == nil && out[0].Status != driver.Unknown {
 				err = fmt.Errorf("the outcome is %v, want unknown", out[0].Status)
 			}
 			if err == nil {
@@ -244,21 +244,21 @@ func testTakenAway(t *testing.T, g *guarded, both []privilege) {
 		},
 		{
 			privilege{"default.sessions", "remove"},
-			write(store.Change{Op: store.Delete, IfRev: 1, Doc: session.Doc}),
+			write(driver.Change{Op: driver.Delete, IfRev: 1, Doc: session.Doc}),
 			"remove on " + d.name + ".default.sessions",
 		},
 		{privilege{"default.locks", "insert"}, write(w.put(lock("g/b"), 0)), "insert on " + d.name + ".default.locks"},
 		{privilege{"default.groups", "insert"}, write(increment), "update and insert on " + d.name + ".default.groups"},
 		{privilege{"", "find"}, func(ctx context.Context) error {
-			_, err := s.List(ctx, store.KindLock, store.Query{})
+			_, err := s.List(ctx, driver.KindLock, driver.Query{})
 			return err
 		}, "find on " + d.name + ".default.locks"},
 		{privilege{"", "find"}, func(ctx context.Context) error {
-			_, err := s.List(ctx, store.KindLock, store.Query{CountOnly: true})
+			_, err := s.List(ctx, driver.KindLock, driver.Query{CountOnly: true})
 			return err
 		}, "find on " + d.name + ".default.locks"},
 		{privilege{"", "changeStream"}, func(ctx context.Context) error {
-			_, err := s.Watch(ctx, store.Interest{Session: "me"})
+			_, err := s.Watch(ctx, driver.Interest{Session: "me"})
 			return err
 		}, "find and changeStream on database " + d.name},
 	} {
@@ -266,7 +266,7 @@ func testTakenAway(t *testing.T, g *guarded, both []privilege) {
 			d.grant(t, without(both, tc.lost))
 			began := time.Now()
 			err := tc.try(t.Context())
-			if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), tc.want) {
+			if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("%v, want ErrInvalid that says: %s", err, tc.want)
 			}
 			wantNoPassword(t, err)
@@ -277,11 +277,11 @@ func testTakenAway(t *testing.T, g *guarded, both []privilege) {
 		})
 	}
 	d.grant(t, both)
-	apply(t, s, patient, store.Applied, w.put(session.Doc, 1))
+	apply(t, s, patient, driver.Applied, w.put(session.Doc, 1))
 
 	// A password that is changed counts when somebody logs in: not for connections that are open.
 	d.run(t, bson.D{{Key: "updateUser", Value: "replica"}, {Key: "pwd", Value: "another"}})
-	apply(t, s, patient, store.Applied, w.put(session.Doc, 2))
+	apply(t, s, patient, driver.Applied, w.put(session.Doc, 2))
 	wantRefusal(t, d.options(), "the log-in failed")
 }
 

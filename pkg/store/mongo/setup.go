@@ -12,7 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -78,7 +78,7 @@ func (s *setup) inspect(ctx context.Context) error {
 	}
 	if s.clients().direct && !h.Primary {
 		return fmt.Errorf("%w: URI: directConnection=true leads to a member that is no primary: name all members and "+
-			"replicaSet instead", store.ErrInvalid)
+			"replicaSet instead", driver.ErrInvalid)
 	}
 	s.clock.sample(int64(h.LocalTime), time.Now())
 	s.standalone = h.standalone()
@@ -96,19 +96,19 @@ func (s *setup) Look(ctx context.Context) error {
 }
 
 // examine asks the primary what kind of database this is, and finds what operators should know of it.
-func (s *setup) examine(ctx context.Context) (h hello, found []store.Problem, err error) {
+func (s *setup) examine(ctx context.Context) (h hello, found []driver.Problem, err error) {
 	if err := s.clients().client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&h); err != nil {
 		return h, nil, fmt.Errorf("reach the primary: %w", err)
 	}
 	if h.standalone() {
-		found = append(found, store.Problem{
+		found = append(found, driver.Problem{
 			Reason: ReasonStandalone,
 			Message: "MongoDB is a standalone server: changes are polled for, and there is one copy of the data. " +
 				"Use a replica set.",
 		})
 	}
 	if len(h.Arbiters) > 0 {
-		found = append(found, store.Problem{
+		found = append(found, driver.Problem{
 			Reason: ReasonArbiter, Message: "the replica set has arbiters (" + strings.Join(h.Arbiters, ", ") +
 				"): with one data-bearing member down no majority may hold a write. Use members with data.",
 		})
@@ -125,7 +125,7 @@ func (s *setup) examine(ctx context.Context) (h hello, found []store.Problem, er
 		return h, nil, fmt.Errorf("see the configuration of the replica set: %w", err)
 	}
 	if !journalled.Holds {
-		found = append(found, store.Problem{
+		found = append(found, driver.Problem{
 			Reason: ReasonNotDurable,
 			Message: fmt.Sprintf("MongoDB's %s is %s: a crash of several members may lose what "+
 				"was read; set it to %s by rs.reconfig", journalled.Name, journalled.Value, journalled.Want),
@@ -136,9 +136,9 @@ func (s *setup) examine(ctx context.Context) (h hello, found []store.Problem, er
 
 // inspectSharding refuses documents that are sharded in a way that allows two of one ID. Events have no rivals. Where
 // the user may not see that, it is one problem for all kinds.
-func (s *setup) inspectSharding(ctx context.Context) (found []store.Problem, err error) {
-	for _, info := range store.Table() {
-		if info.Kind == store.KindEvent {
+func (s *setup) inspectSharding(ctx context.Context) (found []driver.Problem, err error) {
+	for _, info := range driver.Table() {
+		if info.Kind == driver.KindEvent {
 			continue
 		}
 		ns := s.database + "." + collectionName(s.cluster, info.Kind)
@@ -147,7 +147,7 @@ func (s *setup) inspectSharding(ctx context.Context) (found []store.Problem, err
 			return nil, err
 		}
 		if unseen && len(found) == 0 {
-			found = []store.Problem{unseenSharding(ns)}
+			found = []driver.Problem{unseenSharding(ns)}
 		}
 	}
 	return found, nil
@@ -172,15 +172,15 @@ func (s *setup) inspectShardingOf(ctx context.Context, ns string) (unseen bool, 
 	case !found.Dropped && !keyedByID(found.Key):
 		return false, fmt.Errorf(
 			"%w: %s is sharded by %v, want unsharded or by _id: two shards could each hold a document of one ID",
-			store.ErrInvalid, ns, found.Key,
+			driver.ErrInvalid, ns, found.Key,
 		)
 	}
 	return false, nil
 }
 
 // unseenSharding is the problem of a user who may not see how a collection is sharded.
-func unseenSharding(ns string) store.Problem {
-	return store.Problem{
+func unseenSharding(ns string) driver.Problem {
+	return driver.Problem{
 		Reason: ReasonSharding,
 		Message: "cannot see how " + ns + " is sharded (no right to read config.collections): it must be " +
 			"unsharded or sharded by _id",
@@ -220,27 +220,27 @@ func (s *setup) readSchema(ctx context.Context) error {
 	if err := schema.FindOne(ctx, bson.D{{Key: fieldID, Value: "schema"}}).Decode(&found); err != nil {
 		return fmt.Errorf("read the schema's version from %s: %w", s.schemaName(), err)
 	}
-	return store.CheckSchema(s.schemaName(), found.Version, schemaVersion)
+	return driver.CheckSchema(s.schemaName(), found.Version, schemaVersion)
 }
 
 // lookAtSchema is for those who only read: what is not there they do not make.
 func (s *setup) lookAtSchema(ctx context.Context) error {
 	err := s.readSchema(ctx)
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return fmt.Errorf("%w: no replica has set up cluster %s in database %s yet", store.ErrInvalid, s.cluster,
+		return fmt.Errorf("%w: no replica has set up cluster %s in database %s yet", driver.ErrInvalid, s.cluster,
 			s.database)
 	}
 	return err
 }
 
 // fieldOf is where a document has a field.
-var fieldOf = map[store.Field]string{
-	store.FieldID: fieldID, store.FieldRev: fieldRev, store.FieldGroup: fieldGroup, store.FieldSession: fieldSession,
-	store.FieldSuspended: fieldSuspended, store.FieldExpires: fieldExpires,
+var fieldOf = map[driver.Field]string{
+	driver.FieldID: fieldID, driver.FieldRev: fieldRev, driver.FieldGroup: fieldGroup, driver.FieldSession: fieldSession,
+	driver.FieldSuspended: fieldSuspended, driver.FieldExpires: fieldExpires,
 }
 
 // indexes of a kind in addition to _id.
-func indexes(info store.KindInfo) []mongo.IndexModel {
+func indexes(info driver.KindInfo) []mongo.IndexModel {
 	var all []mongo.IndexModel
 	for _, fields := range info.Indexes {
 		keys := bson.D{}
@@ -275,7 +275,7 @@ func (s *setup) makeIndexes(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list collections: %w", err)
 	}
-	for _, info := range store.Table() {
+	for _, info := range driver.Table() {
 		name := collectionName(s.cluster, info.Kind)
 		missing := indexes(info)
 		var err error
@@ -290,7 +290,7 @@ func (s *setup) makeIndexes(ctx context.Context) error {
 				return err
 			})
 			if text, is := missingPrivilege(err); is {
-				err = fmt.Errorf("%w: index %s is missing, and %s", store.ErrInvalid, describe(missing), text)
+				err = fmt.Errorf("%w: index %s is missing, and %s", driver.ErrInvalid, describe(missing), text)
 			}
 		}
 		if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // The manual quotes what is reported where a user may not see how documents are sharded.
@@ -14,7 +14,7 @@ func TestUnseenShardingIsAsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := unseenSharding("shardctl." + collectionName("default", store.Table()[0].Kind))
+	p := unseenSharding("shardctl." + collectionName("default", driver.Table()[0].Kind))
 	_, section, found := strings.Cut(string(page), "## "+p.Reason+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	if !found || !strings.Contains(section, "\n"+p.Message+"\n") {

@@ -1,4 +1,4 @@
-// Package mongo keeps the documents of package elect in MongoDB: a [store.Store] for production.
+// Package mongo keeps the documents of package elect in MongoDB: a [driver.Store] for production.
 //
 // # What it needs
 //
@@ -47,7 +47,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
@@ -63,10 +63,10 @@ type backend struct {
 // collections, indexes, the version of the layout. Any number of processes may do so at once. It waits for a primary no
 // longer than the operation time-out, or the context.
 //
-// Errors wrap [store.ErrInvalid], [store.ErrSchema] (set up by another version), or [store.ErrUnavailable] (not
+// Errors wrap [driver.ErrInvalid], [driver.ErrSchema] (set up by another version), or [driver.ErrUnavailable] (not
 // reached: try again). ErrInvalid is about the URI, the credentials, privileges that the user lacks, a name, or the way
 // locks are sharded. They never hold the password.
-func Open(ctx context.Context, opts Options) (store.Store, error) {
+func Open(ctx context.Context, opts Options) (driver.Store, error) {
 	opts, err := registered{}.Parse(opts)
 	if err != nil {
 		return nil, fmt.Errorf("open MongoDB store: %w", err)
@@ -111,7 +111,7 @@ func newBackend(ctx context.Context, opts Options) (*backend, error) {
 func (b *backend) Traits() engine.Traits { return engine.Traits{Timeout: b.timeout} }
 
 // Problems says what an operator should know about this database: no replica set, arbiters.
-func (b *backend) Problems() []store.Problem { return b.problems.All() }
+func (b *backend) Problems() []driver.Problem { return b.problems.All() }
 
 // Waits implements [engine.Waiter]. Any user may see his own operations, and with them whether the server is locked.
 func (b *backend) Waits(ctx context.Context) (string, error) {

@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.uber.org/goleak"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	mongostore "github.com/shardctl/shardctl/pkg/store/mongo"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -66,7 +66,7 @@ func TestStoreOnStandalone(t *testing.T) {
 	suites.NeedWhole(t, suites.Mongo, "real servers")
 	t.Parallel()
 	rs := testmongo.New(t, testmongo.Options{Standalone: true})
-	s := storetest.Open(t, store.Config{URI: rs.URI()})
+	s := storetest.Open(t, driver.Config{URI: rs.URI()})
 	wantProblem(t, s, mongostore.ReasonStandalone)
 	if got := inspected(t, s, "topology"); got.Holds || got.Value != "standalone server" {
 		t.Errorf("%+v, want a standalone server, not holding", got)
@@ -90,7 +90,7 @@ func database(t *testing.T, uri string) storetest.Database {
 	t.Helper()
 	return storetest.Database{
 		Quiet: true, Neighbour: storetest.Neighbour(uri),
-		Open: func(ctx context.Context) (store.Store, error) {
+		Open: func(ctx context.Context) (driver.Store, error) {
 			s, err := mongostore.Open(ctx, mongostore.Options{URI: uri, Timeout: patient})
 			if err != nil {
 				return nil, err
@@ -100,10 +100,10 @@ func database(t *testing.T, uri string) storetest.Database {
 		ShiftSchema: func(ctx context.Context, by int) error {
 			return shiftSchema(rawDatabase(t, uri))(ctx, by) //nolint:contextcheck // its clean-up comes after the test
 		},
-		Forget: func(ctx context.Context, kind store.Kind) error {
+		Forget: func(ctx context.Context, kind driver.Kind) error {
 			return forget(rawDatabase(t, uri))(ctx, kind) //nolint:contextcheck // its clean-up comes after the test
 		},
-		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
+		Examined: func(ctx context.Context, kind driver.Kind, q driver.Query) (int64, error) {
 			s, err := mongostore.Open(ctx, mongostore.Options{URI: uri, Timeout: patient})
 			if err != nil {
 				return 0, err
@@ -123,14 +123,14 @@ func shiftSchema(db *mongo.Database) func(ctx context.Context, by int) error {
 	}
 }
 
-func forget(db *mongo.Database) func(ctx context.Context, kind store.Kind) error {
-	return func(ctx context.Context, kind store.Kind) error {
+func forget(db *mongo.Database) func(ctx context.Context, kind driver.Kind) error {
+	return func(ctx context.Context, kind driver.Kind) error {
 		return db.Collection("default." + kind.Info().Plural).Drop(ctx)
 	}
 }
 
-func spoil(db *mongo.Database) func(ctx context.Context, kind store.Kind, id string) error {
-	return func(ctx context.Context, kind store.Kind, id string) error {
+func spoil(db *mongo.Database) func(ctx context.Context, kind driver.Kind, id string) error {
+	return func(ctx context.Context, kind driver.Kind, id string) error {
 		_, err := db.Collection("default."+kind.Info().Plural).UpdateByID(ctx, id, bson.M{"$set": bson.M{"rev": 0}})
 		return err
 	}

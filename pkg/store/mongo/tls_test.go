@@ -8,7 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
 	"github.com/shardctl/shardctl/test/testprocess"
@@ -53,13 +53,13 @@ func TestTLS(t *testing.T) {
 		return rs.URI() + "&" + params.Encode()
 	}
 	// A server that asks for more closes the connection and says nothing: it may as well be going down.
-	refused := storetest.Refusal{Kind: store.ErrUnavailable, Says: "tlsCertificateKeyFile"}
+	refused := storetest.Refusal{Kind: driver.ErrUnavailable, Says: "tlsCertificateKeyFile"}
 	storetest.TLS{
 		URI:       uri,
 		Right:     storetest.Files{Authority: serverCert, Cert: client},
 		Stranger:  storetest.Files{Authority: strangerCert, Cert: stranger},
 		Untrusted: "tlsCAFile", Without: refused, Strange: refused,
 	}.Run(t)
-	storetest.WantRefused(t, store.Config{URI: uri(storetest.Files{Authority: serverCert, Cert: server})},
-		store.ErrInvalid, "the log-in failed")
+	storetest.WantRefused(t, driver.Config{URI: uri(storetest.Files{Authority: serverCert, Cert: server})},
+		driver.ErrInvalid, "the log-in failed")
 }

@@ -7,7 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // A password may be any word, also one that stands in every error: what went wrong must be distinguished all the same.
@@ -23,16 +23,16 @@ func TestClassOfErrorsThatHoldThePassword(t *testing.T) {
 				Code:    codeUnauthorized,
 				Message: `not authorized on db to execute command { insert: "c.locks", ordered: true }`,
 			},
-			store.ErrInvalid, "the user lacks the privilege insert on db.c.xxxxx",
+			driver.ErrInvalid, "the user lacks the privilege insert on db.c.xxxxx",
 		},
 		{
 			mongo.CommandError{Code: 189, Message: "stepped down with locks"},
-			store.ErrUnavailable,
+			driver.ErrUnavailable,
 			"stepped down with xxxxx",
 		},
 		{
 			mongo.CommandError{Code: 13, Message: "command insert of locks requires authentication"},
-			store.ErrInvalid,
+			driver.ErrInvalid,
 			"requires authentication",
 		},
 	} {

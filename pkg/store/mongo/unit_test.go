@@ -7,7 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -29,16 +29,16 @@ func TestKeyedByID(t *testing.T) {
 }
 
 func TestBatchesHoldOneSortOfThing(t *testing.T) {
-	var changes []store.Change
+	var changes []driver.Change
 	for i := range int64(1000) {
 		changes = append(changes,
-			store.Change{Op: store.Put, IfRev: i % 2, Doc: store.Doc{Kind: store.KindLock}},
-			store.Change{Op: store.Delete, IfRev: 1, Doc: store.Doc{Kind: store.KindSession}})
+			driver.Change{Op: driver.Put, IfRev: i % 2, Doc: driver.Doc{Kind: driver.KindLock}},
+			driver.Change{Op: driver.Delete, IfRev: 1, Doc: driver.Doc{Kind: driver.KindSession}})
 	}
 	seen := map[int]bool{}
 	all := batches(changes)
 	for _, places := range all {
-		if len(places) > store.MaxBatch {
+		if len(places) > driver.MaxBatch {
 			t.Fatalf("a batch of %d", len(places))
 		}
 		for _, i := range places {
@@ -55,11 +55,11 @@ func TestBatchesHoldOneSortOfThing(t *testing.T) {
 }
 
 func TestDeletesThatHappenedAreCounted(t *testing.T) {
-	change := func(id string) store.Change {
-		return store.Change{Op: store.Delete, IfRev: 4, Doc: store.Doc{Kind: store.KindLock, ID: id}}
+	change := func(id string) driver.Change {
+		return driver.Change{Op: driver.Delete, IfRev: 4, Doc: driver.Doc{Kind: driver.KindLock, ID: id}}
 	}
-	changes := []store.Change{change("gone"), change("there"), change("gone too"), change("again")}
-	there, again := store.Doc{ID: "there", Rev: 3}, store.Doc{ID: "again", Rev: 5} // perhaps created again since
+	changes := []driver.Change{change("gone"), change("there"), change("gone too"), change("again")}
+	there, again := driver.Doc{ID: "there", Rev: 3}, driver.Doc{ID: "again", Rev: 5} // perhaps created again since
 	for _, tc := range []struct {
 		places  []int
 		deleted int
@@ -71,7 +71,7 @@ func TestDeletesThatHappenedAreCounted(t *testing.T) {
 		{[]int{0, 3}, 1, nil}, // the one that happened may be the other
 		{[]int{0, 3}, 2, []int{0, 3}},
 	} {
-		if got := deletesOf(changes, tc.places, []store.Doc{there, again}, tc.deleted); !slices.Equal(got, tc.want) {
+		if got := deletesOf(changes, tc.places, []driver.Doc{there, again}, tc.deleted); !slices.Equal(got, tc.want) {
 			t.Errorf("%d of %v deleted: %v, want %v", tc.deleted, tc.places, got, tc.want)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -23,9 +23,9 @@ const awaitEvents = 5 * time.Second
 // Tail implements [engine.Watcher] by one change stream on the database. The server filters it: heartbeats, and locks
 // that do not concern this watcher, never come over the network. A stream that breaks is resumed by the driver without
 // loss where it can be.
-func (b *backend) Tail(ctx context.Context, in store.Interest, begun func(), emit func(engine.Event)) error {
+func (b *backend) Tail(ctx context.Context, in driver.Interest, begun func(), emit func(engine.Event)) error {
 	if b.standalone {
-		return fmt.Errorf("%w: MongoDB is a standalone server", store.ErrCannotWatch)
+		return fmt.Errorf("%w: MongoDB is a standalone server", driver.ErrCannotWatch)
 	}
 	opening, opened := context.WithTimeout(ctx, b.timeout)
 	defer opened()
@@ -39,7 +39,7 @@ func (b *backend) Tail(ctx context.Context, in store.Interest, begun func(), emi
 		defer cancel()
 		_ = stream.Close(closing)
 	}()
-	if err := b.same(opening, b.clients(), store.KindGroup); err != nil {
+	if err := b.same(opening, b.clients(), driver.KindGroup); err != nil {
 		return err
 	}
 	begun()
@@ -53,9 +53,9 @@ func (b *backend) Tail(ctx context.Context, in store.Interest, begun func(), emi
 
 // pipeline filters events on the server. Only Increments are updates, so only they are looked up; inserts and
 // replacements carry the document.
-func (b *backend) pipeline(in store.Interest) mongo.Pipeline {
+func (b *backend) pipeline(in driver.Interest) mongo.Pipeline {
 	wanted := bson.A{where("operationType", "$in", "drop", "rename", "dropDatabase", "invalidate")}
-	for _, info := range store.Table() {
+	for _, info := range driver.Table() {
 		if !in.WantsKind(info.Kind) {
 			continue
 		}
@@ -69,15 +69,15 @@ func (b *backend) pipeline(in store.Interest) mongo.Pipeline {
 }
 
 // conditions say which events of a kind's collection a watcher wants, any of them.
-func conditions(info store.KindInfo, in store.Interest) []bson.D {
+func conditions(info driver.KindInfo, in driver.Interest) []bson.D {
 	switch info.Notify {
-	case store.NotifyStates:
+	case driver.NotifyStates:
 		// A heartbeat replaces a live session by a live one; it is what must not come.
 		return []bson.D{
 			where("operationType", "$in", "insert", "delete"),
-			where("fullDocument.state", "$nin", store.StateLive, nil),
+			where("fullDocument.state", "$nin", driver.StateLive, nil),
 		}
-	case store.NotifyFree:
+	case driver.NotifyFree:
 		var all []bson.D
 		if in.Session != "" {
 			all = append(all, where("fullDocument.next", "$in", in.Session))
@@ -89,12 +89,12 @@ func conditions(info store.KindInfo, in store.Interest) []bson.D {
 				append(where("fullDocument.next", "$gt", ""), keys...))
 		}
 		return all
-	case store.NotifyAlways, store.NotifyNever:
+	case driver.NotifyAlways, driver.NotifyNever:
 	}
 	switch {
 	case in.Groups == nil:
 		return []bson.D{{}}
-	case info.Kind == store.KindGroup:
+	case info.Kind == driver.KindGroup:
 		return []bson.D{where("documentKey._id", "$in", anys(in.Groups)...)}
 	default:
 		return []bson.D{where("fullDocument.group", "$in", append(anys(in.Groups), nil)...)}
@@ -135,8 +135,8 @@ type event struct {
 
 // follow emits events until ctx ends or the stream breaks.
 func (b *backend) follow(ctx context.Context, stream *mongo.ChangeStream, emit func(engine.Event)) error {
-	kinds := map[string]store.Kind{}
-	for _, k := range store.Kinds() {
+	kinds := map[string]driver.Kind{}
+	for _, k := range driver.Kinds() {
 		kinds[collectionName(b.cluster, k)] = k
 	}
 	for {
@@ -199,7 +199,7 @@ func (b *backend) remake(ctx context.Context) {
 func (b *backend) tryRemake(ctx context.Context) (over bool) {
 	attempt, cancel := context.WithTimeout(ctx, remakeTimeout)
 	defer cancel()
-	if errors.Is(b.same(attempt, b.clients(), store.KindGroup), store.ErrOther) {
+	if errors.Is(b.same(attempt, b.clients(), driver.KindGroup), driver.ErrOther) {
 		return false // nothing is made in the place of the store
 	}
 	b.log.Info("A collection was dropped or renamed: making what is missing")
@@ -245,7 +245,7 @@ func (b *backend) next(ctx context.Context, stream *mongo.ChangeStream) (event, 
 }
 
 // noted is what watchers are notified of; ok is false for events that are nothing of that.
-func noted(kind store.Kind, e event) (n engine.Event, ok bool) {
+func noted(kind driver.Kind, e event) (n engine.Event, ok bool) {
 	switch e.Operation {
 	case "insert", "replace", "update", "delete":
 	default: // dropped or renamed: what was known may be gone

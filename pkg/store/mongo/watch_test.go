@@ -10,12 +10,12 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
 
-func nextNotification(t *testing.T, notifications <-chan store.Notification) store.Notification {
+func nextNotification(t *testing.T, notifications <-chan driver.Notification) driver.Notification {
 	t.Helper()
 	select {
 	case h, ok := <-notifications:
@@ -26,27 +26,27 @@ func nextNotification(t *testing.T, notifications <-chan store.Notification) sto
 	case <-time.After(20 * time.Second):
 		t.Fatal("no notification")
 	}
-	return store.Notification{}
+	return driver.Notification{}
 }
 
 // A reader that sleeps gets a Resync in place of what it missed, and then goes on.
 func TestWatchSlowReader(t *testing.T) {
-	s := storetest.Open(t, store.Config{URI: testmongo.SharedByThree(t)})
-	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	s := storetest.Open(t, driver.Config{URI: testmongo.SharedByThree(t)})
+	notifications, err := s.Watch(t.Context(), driver.Interest{Session: "me"})
 	must(t, err)
 	for round := range 5 {
-		var changes []store.Change
+		var changes []driver.Change
 		for i := range 200 {
 			changes = append(
 				changes,
-				store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("g", i)}},
+				driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: fmt.Sprint("g", i)}},
 			)
 		}
 		changes = append(
 			changes,
-			store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("round", round)}},
+			driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: fmt.Sprint("round", round)}},
 		)
-		apply(t, s, patient, store.Applied, changes...)
+		apply(t, s, patient, driver.Applied, changes...)
 	}
 	resyncs, last := 0, false
 	for !last {
@@ -64,8 +64,8 @@ func TestWatchSlowReader(t *testing.T) {
 // A collection that is dropped under the watch makes everybody look again.
 func TestWatchSurvivesNoDrop(t *testing.T) {
 	uri := testmongo.SharedByThree(t)
-	s := storetest.Open(t, store.Config{URI: uri})
-	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	s := storetest.Open(t, driver.Config{URI: uri})
+	notifications, err := s.Watch(t.Context(), driver.Interest{Session: "me"})
 	must(t, err)
 	nextNotification(t, notifications)
 	must(t, rawDatabase(t, uri).Collection("default.overrides").Drop(t.Context()))
@@ -82,7 +82,7 @@ func TestBreakIsLoggedOnce(t *testing.T) {
 	rs, uri, _ := faulty(t)
 	var mu sync.Mutex
 	lines := 0
-	s := storetest.Open(t, store.Config{URI: uri, Logger: funcr.New(func(_, args string) {
+	s := storetest.Open(t, driver.Config{URI: uri, Logger: funcr.New(func(_, args string) {
 		mu.Lock()
 		defer mu.Unlock()
 		if strings.Contains(args, "The watch broke") {
@@ -94,12 +94,12 @@ func TestBreakIsLoggedOnce(t *testing.T) {
 		defer mu.Unlock()
 		return lines
 	}
-	watch := func() <-chan store.Notification {
-		notifications, err := s.Watch(t.Context(), store.Interest{})
+	watch := func() <-chan driver.Notification {
+		notifications, err := s.Watch(t.Context(), driver.Interest{})
 		must(t, err)
 		return notifications
 	}
-	end := func(notifications <-chan store.Notification) {
+	end := func(notifications <-chan driver.Notification) {
 		for range notifications { // until it breaks
 		}
 	}
@@ -114,8 +114,8 @@ func TestBreakIsLoggedOnce(t *testing.T) {
 	must(t, rs.FailCommand(t.Context(), 0, nil))
 	notifications := watch()
 	nextNotification(t, notifications) // the first Resync
-	apply(t, s, patient, store.Applied, store.Change{
-		Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"},
+	apply(t, s, patient, driver.Applied, driver.Change{
+		Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: "g"},
 	})
 	nextNotification(t, notifications)
 	must(t, rs.FailCommand(t.Context(), 1_000_000, fail))

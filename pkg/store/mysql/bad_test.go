@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -16,38 +17,38 @@ import (
 // refused wants an error of a store that cannot be opened. See [storetest.WantError].
 func refused(t *testing.T, uri string, kind error, says ...string) {
 	t.Helper()
-	storetest.WantRefused(t, store.Config{URI: uri}, kind, says...)
+	storetest.WantRefused(t, driver.Config{URI: uri}, kind, says...)
 }
 
 func TestBadInput(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindMariaDB)
 	uri := server.Database()
 	name := databaseOf(uri)
-	refused(t, strings.Replace(uri, ":secret@", ":secret2@", 1), store.ErrInvalid, "check user and password")
-	refused(t, strings.Replace(uri, name+":", "nobody:", 1), store.ErrInvalid, "check user and password")
-	refused(t, testservers.MariaDBRoot(server, "missing"), store.ErrInvalid, "create the database", "missing")
-	storetest.WantRefused(t, store.Config{URI: uri, Existing: true}, store.ErrInvalid, "no replica has set up this cluster")
-	storetest.WantRefused(t, store.Config{URI: uri, Cluster: "a b"}, store.ErrInvalid, "cluster")
-	refused(t, uri+"?tls=true", store.ErrInvalid, "TLS")
-	refused(t, "mysql://u:secret@127.0.0.1:1/x", store.ErrUnavailable, "refused")
+	refused(t, strings.Replace(uri, ":secret@", ":secret2@", 1), driver.ErrInvalid, "check user and password")
+	refused(t, strings.Replace(uri, name+":", "nobody:", 1), driver.ErrInvalid, "check user and password")
+	refused(t, testservers.MariaDBRoot(server, "missing"), driver.ErrInvalid, "create the database", "missing")
+	storetest.WantRefused(t, driver.Config{URI: uri, Existing: true}, driver.ErrInvalid, "no replica has set up this cluster")
+	storetest.WantRefused(t, driver.Config{URI: uri, Cluster: "a b"}, driver.ErrInvalid, "cluster")
+	refused(t, uri+"?tls=true", driver.ErrInvalid, "TLS")
+	refused(t, "mysql://u:secret@127.0.0.1:1/x", driver.ErrUnavailable, "refused")
 
 	exec(t, server, fmt.Sprintf("CREATE USER other_%[1]s@'%%' IDENTIFIED VIA unix_socket", name))
-	refused(t, strings.Replace(uri, name+":", "other_"+name+":", 1), store.ErrInvalid, "identify the user by a password")
+	refused(t, strings.Replace(uri, name+":", "other_"+name+":", 1), driver.ErrInvalid, "identify the user by a password")
 	exec(t, server, fmt.Sprintf("REVOKE CREATE ON %[1]s.* FROM %[1]s@'%%'", name))
-	refused(t, uri, store.ErrInvalid, "grant the user the rights", "docs/stores/mysql.md")
+	refused(t, uri, driver.ErrInvalid, "grant the user the rights", "docs/stores/mysql.md")
 }
 
 // Who only reads needs the right to read alone.
 func TestLeastGrants(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindMariaDB)
 	uri := server.Database()
-	s := storetest.Open(t, store.Config{URI: uri})
+	s := storetest.Open(t, driver.Config{URI: uri})
 	if got := store.Problems(s); len(got) > 0 {
 		t.Errorf("problems: %+v", got)
 	}
 	name := databaseOf(uri)
 	storetest.Rights{
-		Writer: store.Config{URI: uri}, Reader: store.Config{URI: uri}, Denied: []string{"grant the user the rights"},
+		Writer: driver.Config{URI: uri}, Reader: driver.Config{URI: uri}, Denied: []string{"grant the user the rights"},
 		Grant: func() {
 			exec(t, server, fmt.Sprintf("REVOKE CREATE, INDEX, INSERT, UPDATE, DELETE ON %[1]s.* FROM %[1]s@'%%'", name))
 		},
@@ -57,7 +58,7 @@ func TestLeastGrants(t *testing.T) {
 
 func wantProblem(t *testing.T, uri, reason string) {
 	t.Helper()
-	s := storetest.Open(t, store.Config{URI: uri})
+	s := storetest.Open(t, driver.Config{URI: uri})
 	for _, p := range store.Problems(s) {
 		if p.Reason == reason {
 			return
@@ -70,7 +71,7 @@ func wantProblem(t *testing.T, uri, reason string) {
 func TestSettings(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB, "log-bin=binlog", "server-id=1")
 	uri := server.Database()
-	s := storetest.Open(t, store.Config{URI: uri})
+	s := storetest.Open(t, driver.Config{URI: uri})
 	if got := store.Problems(s); len(got) > 0 {
 		t.Errorf("problems: %+v", got)
 	}
@@ -91,7 +92,7 @@ func TestSettings(t *testing.T) {
 	}
 	wantProblem(t, uri, "StoreNotDurable")
 	exec(t, server, "SET GLOBAL binlog_format = 'STATEMENT'")
-	refused(t, uri, store.ErrInvalid, "binlog_format")
+	refused(t, uri, driver.ErrInvalid, "binlog_format")
 }
 
 // TLS with the server's authority works, also with a client's certificate, and fails with another authority.
@@ -106,15 +107,15 @@ func TestTLS(t *testing.T) {
 		"ssl-cert="+readable(t, dir, "cert.pem", cert), "ssl-key="+readable(t, dir, "key.pem", key),
 		"ssl-ca="+readable(t, dir, "client.pem", client))
 	uri := server.Database()
-	storetest.Open(t, store.Config{URI: uri + "?tlsCAFile=" + cert})
-	refused(t, uri+"?tls=true", store.ErrInvalid, "tlsCAFile")
+	storetest.Open(t, driver.Config{URI: uri + "?tlsCAFile=" + cert})
+	refused(t, uri+"?tls=true", driver.ErrInvalid, "tlsCAFile")
 	exec(t, server, fmt.Sprintf("ALTER USER %s@'%%' REQUIRE X509", databaseOf(uri)))
 	storetest.TLS{
 		URI:       func(f storetest.Files) string { return uri + f.Params() },
 		Right:     storetest.Files{Authority: cert, Cert: client, Key: clientKey},
 		Stranger:  storetest.Files{Authority: client, Cert: cert, Key: key},
 		Untrusted: "tlsCAFile",
-		Without:   storetest.Refusal{Kind: store.ErrInvalid, Says: "check user and password"},
+		Without:   storetest.Refusal{Kind: driver.ErrInvalid, Says: "check user and password"},
 		Strange:   storetest.Refusal{}, // the driver hides whether there was an alert
 	}.Run(t)
 }

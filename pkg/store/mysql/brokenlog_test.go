@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -43,7 +43,7 @@ func TestBrokenLog(t *testing.T) {
 				exec(t, server, "USE "+database+"; "+strings.ReplaceAll(text, "DATABASE", database))
 			}
 			storetest.BrokenLog{
-				Config: store.Config{URI: uri}, Break: func() { run(fault.breaks) }, Told: fault.told,
+				Config: driver.Config{URI: uri}, Break: func() { run(fault.breaks) }, Told: fault.told,
 				Mend: func() {
 					if fault.told == grant {
 						run(grant + "DATABASE")
@@ -64,8 +64,8 @@ func TestPieces(t *testing.T) {
 	exec(t, server, fmt.Sprintf("CREATE USER %[2]s@'%%' IDENTIFIED BY 'secret'; "+
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON %[1]s.* TO %[2]s@'%%'", database, worker))
 	storetest.Pieces{
-		Config: store.Config{URI: uri}, Told: "CREATE INDEX `default_locks_3`",
-		Denied: &store.Config{URI: strings.Replace(uri, database+":", worker+":", 1)},
+		Config: driver.Config{URI: uri}, Told: "CREATE INDEX `default_locks_3`",
+		Denied: &driver.Config{URI: strings.Replace(uri, database+":", worker+":", 1)},
 		Layout: func(t *testing.T) []string {
 			t.Helper()
 			return names(t, server, database, "SELECT concat(index_name, ' ', seq_in_index, ' ', column_name) FROM "+
@@ -79,7 +79,7 @@ func TestPieces(t *testing.T) {
 				exec(t, server, text)
 			}
 		},
-		DropTable: func(t *testing.T, kind store.Kind) {
+		DropTable: func(t *testing.T, kind driver.Kind) {
 			t.Helper()
 			exec(t, server, "DROP TABLE "+database+".default_"+kind.Info().Plural)
 		},

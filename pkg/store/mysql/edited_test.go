@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -17,12 +17,12 @@ func TestEdited(t *testing.T) {
 		text = "USE " + databaseOf(uri) + "; " + text
 		return testservers.MariaDBExec(context.WithoutCancel(t.Context()), server.Server(), text)
 	}
-	update := func(kind store.Kind, id, set string) error {
+	update := func(kind driver.Kind, id, set string) error {
 		return edit(fmt.Sprintf(`UPDATE default_%s SET %s WHERE id = "%s"`, kind.Info().Plural, set, id))
 	}
-	e := storetest.Edited{Config: store.Config{URI: uri}}
+	e := storetest.Edited{Config: driver.Config{URI: uri}}
 	e.Locks, e.Counters = storetest.SQLEdits(update)
-	e.Locks = append(e.Locks, storetest.Edit{Name: "no text", Readable: true, Do: func(kind store.Kind, id string) error {
+	e.Locks = append(e.Locks, storetest.Edit{Name: "no text", Readable: true, Do: func(kind driver.Kind, id string) error {
 		return update(kind, id, "session = 0xff")
 	}})
 	e.Beside = func() []string {

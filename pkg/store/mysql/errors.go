@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -132,13 +132,13 @@ func (s *server) NoteFailed(err error) bool { return s.Answered(err) && !s.Busy(
 // is read-only may pass. So may what is not listed, and trying again does no harm.
 func (dialect) Classify(err error) error {
 	if _, ok := advice[number(err)]; ok {
-		return store.ErrInvalid
+		return driver.ErrInvalid
 	}
-	if errors.Is(err, store.ErrInvalid) || storeuri.Untrusted(err) || isPlugin(err) || errors.Is(err, mysql.ErrNoTLS) ||
+	if errors.Is(err, driver.ErrInvalid) || storeuri.Untrusted(err) || isPlugin(err) || errors.Is(err, mysql.ErrNoTLS) ||
 		errors.Is(err, mysql.ErrOldProtocol) {
-		return store.ErrInvalid
+		return driver.ErrInvalid
 	}
-	return store.ErrUnavailable
+	return driver.ErrUnavailable
 }
 
 // isPlugin says whether the user's password is checked in a way that the driver does not take part in.

@@ -3,11 +3,11 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
@@ -22,7 +22,7 @@ func DB(ctx context.Context, uri string) (*sql.DB, error) {
 }
 
 func callsOf(ctx context.Context, uri string) (*calls, error) {
-	source, err := storeuri.NewSource(store.Config{URI: uri}, secrets, func(uri string) (driver.Connector, error) {
+	source, err := storeuri.NewSource(driver.Config{URI: uri}, secrets, func(uri string) (sqldriver.Connector, error) {
 		return dialer(uri, "", logr.Logger{})
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/mysql"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -123,7 +124,7 @@ func TestFailOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t)
-			s := storetest.Open(t, store.Config{URI: p.uri, Timeout: time.Second})
+			s := storetest.Open(t, driver.Config{URI: p.uri, Timeout: time.Second})
 			if got := store.Problems(s); len(got) > 0 {
 				t.Errorf("problems: %+v", got)
 			}
@@ -154,7 +155,7 @@ func TestReplicasAreSeenByTheirThreads(t *testing.T) {
 }
 
 // exhaust calls a store whose server is away, more often at once than it may have connections.
-func exhaust(t *testing.T, s store.Store) {
+func exhaust(t *testing.T, s driver.Store) {
 	t.Helper()
 	for range 2 {
 		var calls sync.WaitGroup
@@ -162,7 +163,7 @@ func exhaust(t *testing.T, s store.Store) {
 			calls.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				if _, err := s.Read(ctx, store.KindLock, "g/0"); err == nil {
+				if _, err := s.Read(ctx, driver.KindLock, "g/0"); err == nil {
 					t.Error("a server that is away was read")
 				}
 			})
@@ -175,7 +176,7 @@ func exhaust(t *testing.T, s store.Store) {
 // sends that again learns that it is applied when the replica has it, and not before.
 func TestFoundAfterCrash(t *testing.T) {
 	p := newPair(t)
-	s := storetest.Open(t, store.Config{URI: p.uri, Timeout: time.Second})
+	s := storetest.Open(t, driver.Config{URI: p.uri, Timeout: time.Second})
 	calls.Until(t, s, put("g/a", 0, 1))
 	p.replica.Freeze()
 	change := put("g/a", 1, 2)
@@ -184,7 +185,7 @@ func TestFoundAfterCrash(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if out := one(t, ctx, s, change); out.Status != store.Unknown {
+		if out := one(t, ctx, s, change); out.Status != driver.Unknown {
 			t.Fatalf("%s: %+v, want unknown", when, out)
 		}
 	}
@@ -195,7 +196,7 @@ func TestFoundAfterCrash(t *testing.T) {
 	waitFor(t, "write that the replica does not have", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		res, err := s.Read(ctx, store.KindLock, "g/a")
+		res, err := s.Read(ctx, driver.KindLock, "g/a")
 		return err == nil && len(res.Docs) == 1 && res.Docs[0].Rev == 2
 	})
 	for range 3 {
@@ -208,10 +209,10 @@ func TestFoundAfterCrash(t *testing.T) {
 // wantNoAcknowledgement writes to the primary that was replaced and does not know of it.
 func (p *pair) wantNoAcknowledgement() {
 	p.t.Helper()
-	old := storetest.Open(p.t, store.Config{URI: strings.Replace(p.uri, p.link.Addr, p.primary.Addr, 1), Existing: true})
+	old := storetest.Open(p.t, driver.Config{URI: strings.Replace(p.uri, p.link.Addr, p.primary.Addr, 1), Existing: true})
 	ctx, cancel := context.WithTimeout(p.t.Context(), 3*time.Second)
 	defer cancel()
-	if out := one(p.t, ctx, old, put("g/late", 0, 1)); out.Status != store.Unknown {
+	if out := one(p.t, ctx, old, put("g/late", 0, 1)); out.Status != driver.Unknown {
 		p.t.Errorf("a primary that was replaced: %+v", out)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/mysql"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -27,9 +27,9 @@ func TestFaults(t *testing.T) {
 	uri := server.Database()
 	link := server.Link()
 	f := calls
-	f.Open = func(t *testing.T) store.Store {
+	f.Open = func(t *testing.T) driver.Store {
 		t.Helper()
-		return storetest.Open(t, store.Config{URI: server.Via(link, uri), Timeout: time.Second})
+		return storetest.Open(t, driver.Config{URI: server.Via(link, uri), Timeout: time.Second})
 	}
 	cuts := atomic.Int64{}
 	f.Run(t,
@@ -55,22 +55,22 @@ func TestFaults(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB)
 	uri := server.Database()
-	s := storetest.Open(t, store.Config{URI: uri})
-	if out := one(t, t.Context(), s, put("g/a", 0, 1)); out.Status != store.Applied {
+	s := storetest.Open(t, driver.Config{URI: uri})
+	if out := one(t, t.Context(), s, put("g/a", 0, 1)); out.Status != driver.Applied {
 		t.Fatalf("got %+v", out)
 	}
 	exec(t, server, "SET GLOBAL read_only = 1")
 	for range 5 { // each of its connections
 		out := one(t, t.Context(), s, put("g/a", 1, 2))
-		if out.Status != store.Unknown || !strings.Contains(out.Err.Error(), "the server is read-only") {
+		if out.Status != driver.Unknown || !strings.Contains(out.Err.Error(), "the server is read-only") {
 			t.Fatalf("write: %+v", out)
 		}
-		if _, err := s.Read(t.Context(), store.KindLock, "g/a"); err == nil ||
+		if _, err := s.Read(t.Context(), driver.KindLock, "g/a"); err == nil ||
 			!strings.Contains(err.Error(), "the server is read-only") {
 			t.Fatalf("read: %v", err)
 		}
 	}
-	refused(t, uri, store.ErrUnavailable, "the server is read-only", "name the primary")
+	refused(t, uri, driver.ErrUnavailable, "the server is read-only", "name the primary")
 	exec(t, server, "SET GLOBAL read_only = 0")
 	calls.Until(t, s, put("g/a", 1, 2))
 }
@@ -80,8 +80,8 @@ func TestReadOnly(t *testing.T) {
 func TestReadOnlyMeanwhile(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB)
 	uri := server.Database()
-	s := storetest.Open(t, store.Config{URI: uri})
-	if out := one(t, t.Context(), s, put("g/a", 0, 1)); out.Status != store.Applied {
+	s := storetest.Open(t, driver.Config{URI: uri})
+	if out := one(t, t.Context(), s, put("g/a", 0, 1)); out.Status != driver.Applied {
 		t.Fatalf("got %+v", out)
 	}
 	// A read waits for a lock that this test holds.
@@ -97,7 +97,7 @@ func TestReadOnlyMeanwhile(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := s.Read(t.Context(), store.KindLock, "g/a")
+		_, err := s.Read(t.Context(), driver.KindLock, "g/a")
 		ended <- err
 	}()
 	db := root(t, server)
@@ -120,8 +120,8 @@ func TestReadOnlyMeanwhile(t *testing.T) {
 func TestObstacles(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB)
 	uri := server.Database()
-	s := storetest.Open(t, store.Config{URI: uri})
-	if out := one(t, t.Context(), s, put("g/a", 0, 1)); out.Status != store.Applied {
+	s := storetest.Open(t, driver.Config{URI: uri})
+	if out := one(t, t.Context(), s, put("g/a", 0, 1)); out.Status != driver.Applied {
 		t.Fatalf("got %+v", out)
 	}
 	db, err := mysql.DB(t.Context(), testservers.MariaDBRoot(server, databaseOf(uri)))
@@ -138,7 +138,7 @@ func TestObstacles(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	if out := one(t, ctx, s, put("g/a", 1, 2)); out.Status != store.Unknown {
+	if out := one(t, ctx, s, put("g/a", 1, 2)); out.Status != driver.Unknown {
 		t.Errorf("a row that another has locked: %+v", out)
 	}
 	if err := tx.Rollback(); err != nil {
@@ -156,9 +156,9 @@ func TestLockWait(t *testing.T) {
 	suites.NeedWhole(t, suites.Stores, "real servers")
 	server := testservers.Start(t, testservers.KindMariaDB)
 	uri := server.Database()
-	s := storetest.Open(t, store.Config{URI: uri})
+	s := storetest.Open(t, driver.Config{URI: uri})
 	for i, id := range []string{"g/a", "g/b"} {
-		if out := one(t, t.Context(), s, put(id, 0, int64(i))); out.Status != store.Applied {
+		if out := one(t, t.Context(), s, put(id, 0, int64(i))); out.Status != driver.Applied {
 			t.Fatalf("got %+v", out)
 		}
 	}
@@ -172,11 +172,11 @@ func TestLockWait(t *testing.T) {
 	if _, err := tx.ExecContext(t.Context(), "UPDATE "+table+" SET next = 'x' WHERE id = 'g/b'"); err != nil {
 		t.Fatal(err)
 	}
-	answers := make(chan []store.Outcome, 1)
+	answers := make(chan []driver.Outcome, 1)
 	before := counter(t, db, "Com_update")
 	go func() {
 		remove := put("g/a", 0, 0)
-		remove.Op, remove.IfRev = store.Delete, 1
+		remove.Op, remove.IfRev = driver.Delete, 1
 		outs, err := s.Apply(t.Context(), remove, put("g/b", 1, 3))
 		if err != nil {
 			t.Error(err)
@@ -188,7 +188,7 @@ func TestLockWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, out := range <-answers {
-		if out.Status != store.Applied {
+		if out.Status != driver.Applied {
 			t.Errorf("change %d: %+v", i, out)
 		}
 	}
@@ -197,14 +197,14 @@ func TestLockWait(t *testing.T) {
 // Bodies that are longer together than one packet are written all the same, whatever bytes they and their ids hold.
 func TestLargeBatch(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB, "max_allowed_packet=4M")
-	s := storetest.Open(t, store.Config{URI: server.Database()})
+	s := storetest.Open(t, driver.Config{URI: server.Database()})
 	hostile := "'\\\"; DROP TABLE `default_values`; -- ?\x1a\n\r%_ " // blanks at the end count
-	body := bytes.Repeat([]byte{0, '\'', '\\', '"', 0x1a, '\n', 0xff, '?'}, store.MaxBody/8)
-	var changes []store.Change
-	for i := range store.MaxBatch {
-		changes = append(changes, store.Change{Doc: store.Doc{
-			Kind: store.KindValue, ID: fmt.Sprintf("%s%d %s", hostile, i, hostile), Group: hostile, Rev: 1, Body: body,
-			WriterID: store.WriterID{Session: hostile, Seq: int64(i)},
+	body := bytes.Repeat([]byte{0, '\'', '\\', '"', 0x1a, '\n', 0xff, '?'}, driver.MaxBody/8)
+	var changes []driver.Change
+	for i := range driver.MaxBatch {
+		changes = append(changes, driver.Change{Doc: driver.Doc{
+			Kind: driver.KindValue, ID: fmt.Sprintf("%s%d %s", hostile, i, hostile), Group: hostile, Rev: 1, Body: body,
+			WriterID: driver.WriterID{Session: hostile, Seq: int64(i)},
 		}})
 	}
 	outs, err := s.Apply(t.Context(), changes...)
@@ -212,12 +212,12 @@ func TestLargeBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, out := range outs {
-		if out.Status != store.Applied {
+		if out.Status != driver.Applied {
 			t.Fatalf("change %d: %+v", i, out)
 		}
 	}
-	res, err := s.List(t.Context(), store.KindValue, store.Query{Group: hostile})
-	if err != nil || len(res.Docs) != store.MaxBatch {
+	res, err := s.List(t.Context(), driver.KindValue, driver.Query{Group: hostile})
+	if err != nil || len(res.Docs) != driver.MaxBatch {
 		t.Fatalf("%d documents, %v", len(res.Docs), err)
 	}
 	for _, d := range res.Docs {

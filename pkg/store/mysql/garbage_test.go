@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -24,12 +24,12 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB, "log-bin=binlog", "server-id=1", "sync_binlog=0",
 		"innodb_flush_log_at_trx_commit=0")
 	uri := server.Database()
-	s := storetest.Open(t, store.Config{URI: uri})
+	s := storetest.Open(t, driver.Config{URI: uri})
 	db := root(t, server)
 	heartbeat := func(n int64) {
 		t.Helper()
 		out := one(t, t.Context(), s, storetest.Heartbeat(fmt.Sprint("session-", n%sessions), n/sessions))
-		if out.Status != store.Applied {
+		if out.Status != driver.Applied {
 			t.Fatalf("heartbeat %d: %+v", n, out)
 		}
 	}

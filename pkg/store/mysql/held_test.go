@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/mysql"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -18,10 +18,10 @@ func TestHeldTables(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindMariaDB)
 	storetest.HeldTables{
 		Lease: lease, HeartbeatsOnly: true,
-		Open: func(t *testing.T) (store.Store, func(string) func()) {
+		Open: func(t *testing.T) (driver.Store, func(string) func()) {
 			t.Helper()
 			uri := server.Database()
-			return storetest.Open(t, store.Config{URI: uri, Timeout: lease / 6}),
+			return storetest.Open(t, driver.Config{URI: uri, Timeout: lease / 6}),
 				func(table string) func() { return hold(t, testservers.MariaDBRoot(server, databaseOf(uri)), table) }
 		},
 	}.Run(t)
@@ -32,22 +32,22 @@ func TestHeldTableLetsOthersBy(t *testing.T) {
 	const limit = 4 * time.Second // of a call with a lease of 24 s
 	server := testservers.Shared(t, testservers.KindMariaDB)
 	uri := server.Database()
-	s := storetest.Open(t, store.Config{URI: uri, Timeout: limit})
+	s := storetest.Open(t, driver.Config{URI: uri, Timeout: limit})
 	defer hold(t, testservers.MariaDBRoot(server, databaseOf(uri)), "locks")()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	wait.Go(func() { _, _ = s.Apply(ctx, put("g/a", 0, 1)) })
-	wait.Go(func() { _, _ = s.List(ctx, store.KindLock, store.Query{}) })
+	wait.Go(func() { _, _ = s.List(ctx, driver.KindLock, driver.Query{}) })
 	waitFor(t, "two calls that wait", func() bool {
 		return processes(t, server, databaseOf(uri), `state = 'Waiting for table metadata lock'`) == 2
 	})
 	soon, cancel := context.WithTimeout(t.Context(), limit/2)
 	defer cancel()
 	other := put("s", 0, 2)
-	other.Doc.Kind = store.KindMember
-	if out := one(t, soon, s, other); out.Status != store.Applied {
+	other.Doc.Kind = driver.KindMember
+	if out := one(t, soon, s, other); out.Status != driver.Applied {
 		t.Errorf("a write to another table: %+v", out)
 	}
 }

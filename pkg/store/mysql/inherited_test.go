@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -14,9 +14,9 @@ func TestInherited(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB, "log-bin=binlog", "server-id=1")
 	uri := server.Database()
 	storetest.Inherited{
-		Open: func(t *testing.T) store.Store {
+		Open: func(t *testing.T) driver.Store {
 			t.Helper()
-			return storetest.Open(t, store.Config{URI: uri, Timeout: time.Second})
+			return storetest.Open(t, driver.Config{URI: uri, Timeout: time.Second})
 		},
 		Spoil: func() {
 			exec(t, server, "SET GLOBAL binlog_format = 'STATEMENT'")

@@ -11,12 +11,12 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
 
-// Reasons of [store.Problem].
+// Reasons of [driver.Problem].
 const (
 	reasonNotDurable   = "StoreNotDurable"   // a crash may lose writes that were acknowledged
 	reasonReplicaLags  = "StoreReplicaLags"  // a fail-over may
@@ -30,19 +30,19 @@ const leastWait = 3_600_000
 
 // judged is a setting, and what it means that it does not hold.
 type judged struct {
-	store.Setting
+	driver.Setting
 	reason, meaning string
 }
 
 // problems are the settings that do not hold.
-func (f facts) problems() []store.Problem {
-	var all []store.Problem
+func (f facts) problems() []driver.Problem {
+	var all []driver.Problem
 	for _, j := range f.settings() {
 		switch {
 		case j.reason == reasonUnchecked:
-			all = append(all, store.Problem{Reason: j.reason, Message: j.meaning})
+			all = append(all, driver.Problem{Reason: j.reason, Message: j.meaning})
 		case !j.Holds:
-			all = append(all, store.Problem{
+			all = append(all, driver.Problem{
 				Reason:  j.reason,
 				Message: fmt.Sprintf("%s is %s, want %s: %s", j.Name, j.Value, j.Want, j.meaning),
 			})
@@ -59,7 +59,7 @@ func (f facts) settings() []judged {
 		if !there {
 			return // this version does not have it
 		}
-		setting := store.Setting{Name: name, Value: value, Want: want, Holds: holds, Forgets: true}
+		setting := driver.Setting{Name: name, Value: value, Want: want, Holds: holds, Forgets: true}
 		all = append(all, judged{setting, reason, meaning})
 	}
 	const crash = "a crash of its machine may lose writes that were acknowledged"
@@ -77,7 +77,7 @@ func (f facts) settings() []judged {
 	all = append(all, f.replication()...)
 	if grant := f.granted(powers); grant != "" {
 		all = append(all, judged{
-			store.Setting{Name: "grants", Value: "with " + grant, Want: "without SUPER and READ ONLY ADMIN"},
+			driver.Setting{Name: "grants", Value: "with " + grant, Want: "without SUPER and READ ONLY ADMIN"},
 			reasonPrivileged, "the user may write to a server that is read-only since its fail-over",
 		})
 	}
@@ -90,7 +90,7 @@ func (f facts) replication() []judged {
 	if f.on("wsrep_on") {
 		size := f.values["wsrep_cluster_size"]
 		all = append(all, judged{
-			store.Setting{
+			driver.Setting{
 				Name: "wsrep_cluster_size", Value: size, Want: "one node that all replicas write to",
 				Holds:   size == "1",
 				Forgets: true,
@@ -102,7 +102,7 @@ func (f facts) replication() []judged {
 	if enabled == "" || off(on) {
 		replicas, known := f.replicas()
 		if !known {
-			return append(all, judged{Setting: store.Setting{
+			return append(all, judged{Setting: driver.Setting{
 				Name: "replicas", Holds: true,
 				Value: "not shown to a user without the right PROCESS: make sure that semi-synchronous replication is on, " +
 					"or no replica connected",
@@ -113,7 +113,7 @@ func (f facts) replication() []judged {
 			return all
 		case !f.listed:
 			return append(all, judged{
-				store.Setting{Name: "replicas", Value: "not to be told from other readers of the binary log", Holds: true},
+				driver.Setting{Name: "replicas", Value: "not to be told from other readers of the binary log", Holds: true},
 				reasonUnchecked, fmt.Sprintf("%d clients read the binary log, and this user cannot tell replicas from backups "+
 					"and change capture (mysqlbinlog, Debezium): look at SHOW REPLICA HOSTS. Where a replica may be promoted, "+
 					"semi-synchronous replication has to be on; where there is none, it must be off, or writes wait for ever.",
@@ -121,12 +121,12 @@ func (f facts) replication() []judged {
 			})
 		case f.registered == 0:
 			value := fmt.Sprintf("none; %d others read the binary log", replicas)
-			return append(all, judged{Setting: store.Setting{Name: "replicas", Value: value, Holds: true}})
+			return append(all, judged{Setting: driver.Setting{Name: "replicas", Value: value, Holds: true}})
 		}
 	}
 	const lost = "a fail-over may lose writes that were acknowledged"
 	add := func(name, value, want string, holds bool) {
-		setting := store.Setting{Name: name, Value: value, Want: want, Holds: holds, Forgets: true}
+		setting := driver.Setting{Name: name, Value: value, Want: want, Holds: holds, Forgets: true}
 		all = append(all, judged{setting, reasonReplicaLags, lost})
 	}
 	if enabled == "" {
@@ -297,15 +297,15 @@ func (f facts) refuse() error {
 	older, known := engine.Older(f.version, least)
 	switch packet := f.number("max_allowed_packet"); {
 	case older, !known:
-		return fmt.Errorf("%w: %s is too old: use MariaDB %s, MySQL %s or newer", store.ErrInvalid, f.server(),
+		return fmt.Errorf("%w: %s is too old: use MariaDB %s, MySQL %s or newer", driver.ErrInvalid, f.server(),
 			minMariaDB, minMySQL)
 	case f.on("log_bin") && strings.EqualFold(f.values["binlog_format"], "STATEMENT"):
 		return fmt.Errorf("%w: binlog_format is STATEMENT, which READ COMMITTED does not work with: "+
-			"set it to ROW or MIXED", store.ErrInvalid)
+			"set it to ROW or MIXED", driver.ErrInvalid)
 	case packet < leastPacket:
-		return fmt.Errorf("%w: max_allowed_packet is %d, want at least %d", store.ErrInvalid, packet, leastPacket)
+		return fmt.Errorf("%w: max_allowed_packet is %d, want at least %d", driver.ErrInvalid, packet, leastPacket)
 	case f.number("innodb_page_size") < leastPage:
-		return fmt.Errorf("%w: innodb_page_size is %d, want at least %d: indexes need that much", store.ErrInvalid,
+		return fmt.Errorf("%w: innodb_page_size is %d, want at least %d: indexes need that much", driver.ErrInvalid,
 			f.number("innodb_page_size"), leastPage)
 	case f.on("read_only"), f.on("innodb_read_only"):
 		return errReadOnly

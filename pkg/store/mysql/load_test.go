@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/mysql"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -19,11 +19,11 @@ import (
 func TestConnections(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindMariaDB)
 	uri := server.Database()
-	s := storetest.Open(t, store.Config{URI: uri})
+	s := storetest.Open(t, driver.Config{URI: uri})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range 3 {
-		if _, err := s.Watch(ctx, store.Interest{}); err != nil {
+		if _, err := s.Watch(ctx, driver.Interest{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -31,10 +31,10 @@ func TestConnections(t *testing.T) {
 	for client := range 20 {
 		calls.Go(func() {
 			for i := range 20 {
-				if out := one(t, ctx, s, put(fmt.Sprintf("g/%d-%d", client, i), 0, 1)); out.Status != store.Applied {
+				if out := one(t, ctx, s, put(fmt.Sprintf("g/%d-%d", client, i), 0, 1)); out.Status != driver.Applied {
 					t.Errorf("got %+v", out)
 				}
-				if _, err := s.Read(ctx, store.KindLock, "g/1"); err != nil {
+				if _, err := s.Read(ctx, driver.KindLock, "g/1"); err != nil {
 					t.Error(err)
 				}
 			}
@@ -74,12 +74,12 @@ func BenchmarkHeartbeat(b *testing.B) {
 	before := counter(b, db, "Binlog_bytes_written")
 	rev := int64(0)
 	for b.Loop() {
-		outs, err := s.Apply(b.Context(), store.Change{IfRev: rev, Doc: store.Doc{
-			Kind: store.KindSession, ID: "5f0c6a52-7d0f-4a5e-9a55-1f2b6f1d7a10", Rev: rev + 1, State: store.StateLive,
-			WriterID: store.WriterID{Session: "5f0c6a52-7d0f-4a5e-9a55-1f2b6f1d7a10", Seq: rev + 1}, Count: rev,
+		outs, err := s.Apply(b.Context(), driver.Change{IfRev: rev, Doc: driver.Doc{
+			Kind: driver.KindSession, ID: "5f0c6a52-7d0f-4a5e-9a55-1f2b6f1d7a10", Rev: rev + 1, State: driver.StateLive,
+			WriterID: driver.WriterID{Session: "5f0c6a52-7d0f-4a5e-9a55-1f2b6f1d7a10", Seq: rev + 1}, Count: rev,
 			Body: body,
 		}})
-		if err != nil || outs[0].Status != store.Applied {
+		if err != nil || outs[0].Status != driver.Applied {
 			b.Fatalf("got %+v, %v", outs, err)
 		}
 		rev++
@@ -96,11 +96,11 @@ func BenchmarkBatch(b *testing.B) {
 	}
 	defer func() { _ = s.Close(context.WithoutCancel(b.Context())) }()
 	for b.Loop() {
-		changes := make([]store.Change, store.MaxBatch)
-		for _, op := range []store.Op{store.Put, store.Delete} {
+		changes := make([]driver.Change, driver.MaxBatch)
+		for _, op := range []driver.Op{driver.Put, driver.Delete} {
 			for i := range changes {
 				changes[i] = put(fmt.Sprintf("g/%03d", i), 0, int64(b.N*1000+i))
-				if op == store.Delete {
+				if op == driver.Delete {
 					changes[i].Op, changes[i].IfRev = op, 1
 				}
 			}
@@ -109,7 +109,7 @@ func BenchmarkBatch(b *testing.B) {
 				b.Fatal(err)
 			}
 			for _, out := range outs {
-				if out.Status != store.Applied {
+				if out.Status != driver.Applied {
 					b.Fatalf("got %+v", out)
 				}
 			}
@@ -133,7 +133,7 @@ func BenchmarkIdleWatch(b *testing.B) {
 	}
 	defer func() { _ = db.Close() }()
 	for range 10 {
-		if _, err := s.Watch(b.Context(), store.Interest{}); err != nil {
+		if _, err := s.Watch(b.Context(), driver.Interest{}); err != nil {
 			b.Fatal(err)
 		}
 	}

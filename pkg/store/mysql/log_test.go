@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -13,7 +13,7 @@ import (
 func TestLog(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindMariaDB)
 	uri := server.Database()
-	s := storetest.Open(t, store.Config{URI: uri})
+	s := storetest.Open(t, driver.Config{URI: uri})
 	db := root(t, server)
 	lines := func() (n int) {
 		t.Helper()
@@ -24,37 +24,37 @@ func TestLog(t *testing.T) {
 		return n
 	}
 	seq := int64(0)
-	want := func(what string, more int, kind store.Kind, ifRev int64, change func(*store.Doc)) {
+	want := func(what string, more int, kind driver.Kind, ifRev int64, change func(*driver.Doc)) {
 		t.Helper()
 		seq++
-		c := store.Change{IfRev: ifRev, Doc: store.Doc{
-			Kind: kind, ID: "g/a", Group: "g", Rev: ifRev + 1, WriterID: store.WriterID{Session: "s", Seq: seq},
+		c := driver.Change{IfRev: ifRev, Doc: driver.Doc{
+			Kind: kind, ID: "g/a", Group: "g", Rev: ifRev + 1, WriterID: driver.WriterID{Session: "s", Seq: seq},
 		}}
 		change(&c.Doc)
 		before := lines()
 		out := one(t, t.Context(), s, c)
-		if got := lines() - before; out.Status != store.Applied || got != more {
+		if got := lines() - before; out.Status != driver.Applied || got != more {
 			t.Errorf("%s: %d lines, %+v; want %d", what, got, out, more)
 		}
 	}
-	state := func(name string) func(*store.Doc) { return func(d *store.Doc) { d.State = name } }
-	want("a new session", 1, store.KindSession, 0, state("live"))
-	want("a heartbeat", 0, store.KindSession, 1, state("live"))
-	want("a session that drains", 1, store.KindSession, 2, state("draining"))
-	want("one that drains no more", 1, store.KindSession, 3, state("live"))
-	want("a heartbeat", 0, store.KindSession, 4, state("live"))
-	owned := func(d *store.Doc) { d.Session = "other" }
-	want("a new lock", 0, store.KindLock, 0, owned)
-	want("a claim", 0, store.KindLock, 1, owned)
-	want("one given up", 1, store.KindLock, 2, func(*store.Doc) {})
-	want("a reservation", 1, store.KindLock, 3, func(d *store.Doc) { d.Next = "me" })
-	want("a value", 0, store.KindValue, 0, func(*store.Doc) {})
-	want("an override", 1, store.KindOverride, 0, func(*store.Doc) {})
+	state := func(name string) func(*driver.Doc) { return func(d *driver.Doc) { d.State = name } }
+	want("a new session", 1, driver.KindSession, 0, state("live"))
+	want("a heartbeat", 0, driver.KindSession, 1, state("live"))
+	want("a session that drains", 1, driver.KindSession, 2, state("draining"))
+	want("one that drains no more", 1, driver.KindSession, 3, state("live"))
+	want("a heartbeat", 0, driver.KindSession, 4, state("live"))
+	owned := func(d *driver.Doc) { d.Session = "other" }
+	want("a new lock", 0, driver.KindLock, 0, owned)
+	want("a claim", 0, driver.KindLock, 1, owned)
+	want("one given up", 1, driver.KindLock, 2, func(*driver.Doc) {})
+	want("a reservation", 1, driver.KindLock, 3, func(d *driver.Doc) { d.Next = "me" })
+	want("a value", 0, driver.KindValue, 0, func(*driver.Doc) {})
+	want("an override", 1, driver.KindOverride, 0, func(*driver.Doc) {})
 
-	var changes []store.Change
+	var changes []driver.Change
 	for i := range 5000 {
 		changes = append(changes,
-			store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint(i)}})
+			driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: fmt.Sprint(i)}})
 	}
 	if _, err := s.Apply(t.Context(), changes...); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -34,14 +34,14 @@ func exec(t *testing.T, s *testservers.Server, text string) {
 func databaseOf(uri string) string { return uri[strings.LastIndexByte(uri, '/')+1:] }
 
 // put is a change of a lock with a writer ID that is used once.
-func put(id string, ifRev, seq int64) store.Change {
-	return store.Change{IfRev: ifRev, Doc: store.Doc{
-		Kind: store.KindLock, ID: id, Group: "g", Rev: ifRev + 1, WriterID: store.WriterID{Session: "writer", Seq: seq},
+func put(id string, ifRev, seq int64) driver.Change {
+	return driver.Change{IfRev: ifRev, Doc: driver.Doc{
+		Kind: driver.KindLock, ID: id, Group: "g", Rev: ifRev + 1, WriterID: driver.WriterID{Session: "writer", Seq: seq},
 	}}
 }
 
 // one performs one change.
-func one(t *testing.T, ctx context.Context, s store.Store, c store.Change) store.Outcome { //nolint:revive // as testing
+func one(t *testing.T, ctx context.Context, s driver.Store, c driver.Change) driver.Outcome { //nolint:revive // as testing
 	t.Helper()
 	outs, err := s.Apply(ctx, c)
 	if err != nil {

@@ -17,14 +17,14 @@
 // [store.Problems] and [store.Inspect] show. A server that was replaced must not be written to any more. As soon as
 // it is read-only, it is taken as unavailable for reads as well.
 //
-// To import this package registers it for URIs that begin with mysql: (see [store.Register]).
+// To import this package registers it for URIs that begin with mysql: (see [driver.Register]).
 package mysql
 
 import (
 	"cmp"
 	"context"
 	"database/sql"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -34,7 +34,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
@@ -65,7 +65,7 @@ type Options struct {
 	PollInterval time.Duration
 	// Timeout bounds calls whose context has no deadline. Default: DefaultTimeout.
 	Timeout time.Duration
-	// Renew is that of a [store.Config].
+	// Renew is that of a [driver.Config].
 	Renew func() (string, error)
 	// Existing opens a store that was set up before: no table is made.
 	Existing bool
@@ -75,16 +75,16 @@ type Options struct {
 }
 
 // Open connects to the server of a URI, looks at its settings, and makes the tables that are missing, all within ctx.
-// Errors wrap [store.ErrInvalid] when it is no use to try again, [store.ErrSchema] when another version of the program
-// set the tables up, else [store.ErrUnavailable]. They hold no secret.
-func Open(ctx context.Context, uri string, o Options) (store.Store, error) {
+// Errors wrap [driver.ErrInvalid] when it is no use to try again, [driver.ErrSchema] when another version of the program
+// set the tables up, else [driver.ErrUnavailable]. They hold no secret.
+func Open(ctx context.Context, uri string, o Options) (driver.Store, error) {
 	target, err := parse(uri, o.Database)
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", Redact(uri), err)
 	}
 	timeout := cmp.Or(max(o.Timeout, 0), DefaultTimeout)
 	source, err := storeuri.NewSource(
-		store.Config{URI: uri, Renew: o.Renew, Logger: o.Logger}, secrets, func(uri string) (driver.Connector, error) {
+		driver.Config{URI: uri, Renew: o.Renew, Logger: o.Logger}, secrets, func(uri string) (sqldriver.Connector, error) {
 			return dialer(uri, target.database, o.Logger)
 		},
 	)
@@ -124,19 +124,19 @@ func pool(c connector, size int) *sql.DB {
 	return db
 }
 
-func init() { store.Register(Scheme, registered{}) }
+func init() { driver.Register(Scheme, registered{}) }
 
 // registered is what the registry knows of MySQL and MariaDB.
 type registered struct{}
 
-// Name implements [store.Driver].
+// Name implements [driver.Driver].
 func (registered) Name() string { return "mysql" }
 
-// Form implements [store.Driver].
+// Form implements [driver.Driver].
 func (registered) Form(scheme string) string { return scheme + "://USER@HOST/DATABASE" }
 
-// Parse implements [store.Driver]. Its errors never quote the URI.
-func (registered) Parse(c store.Config) (store.Config, error) {
+// Parse implements [driver.Driver]. Its errors never quote the URI.
+func (registered) Parse(c driver.Config) (driver.Config, error) {
 	t, err := parse(c.URI, c.Database)
 	if err != nil {
 		return c, err
@@ -146,11 +146,11 @@ func (registered) Parse(c store.Config) (store.Config, error) {
 	return c, err
 }
 
-// Redact implements [store.Driver].
+// Redact implements [driver.Driver].
 func (registered) Redact(uri string) string { return Redact(uri) }
 
-// Open implements [store.Driver].
-func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) {
+// Open implements [driver.Driver].
+func (registered) Open(ctx context.Context, c driver.Config) (driver.Store, error) {
 	return Open(ctx, c.URI, Options{
 		Database: c.Database, Cluster: c.Cluster, Timeout: c.Timeout, Renew: c.Renew, Existing: c.Existing,
 		Logger: c.Logger,
@@ -181,7 +181,7 @@ type target struct {
 
 var databaseName = regexp.MustCompile("^[^`/\\\\.\\x00-\\x1f]{1,64}$")
 
-// parse reads a URI. database has precedence over the one that it names. Errors are a [store.FieldError].
+// parse reads a URI. database has precedence over the one that it names. Errors are a [driver.FieldError].
 func parse(uri, database string) (target, error) {
 	u, err := syntax.Parse(uri)
 	if err != nil {
@@ -192,12 +192,12 @@ func parse(uri, database string) (target, error) {
 		database, field = cmp.Or(u.Path, DefaultDatabase), "uri"
 	}
 	if !databaseName.MatchString(database) {
-		return target{}, &store.FieldError{
+		return target{}, &driver.FieldError{
 			Field: field, Text: "names a wrong database, must be at most 64 characters without / \\ . and `",
 		}
 	}
 	if u.User == "" {
-		return target{}, &store.FieldError{Field: "uri", Text: "names no user, must be mysql://USER@HOST/DATABASE"}
+		return target{}, &driver.FieldError{Field: "uri", Text: "names no user, must be mysql://USER@HOST/DATABASE"}
 	}
 	poll, err := u.Poll()
 	if err != nil {
@@ -230,10 +230,10 @@ func lockWaits(call time.Duration) string {
 }
 
 // maker makes connections that are set up.
-type maker = engine.Maker[driver.Conn]
+type maker = engine.Maker[sqldriver.Conn]
 
 // dialer connects to what a URI says, with what its files hold now.
-func dialer(uri, database string, log logr.Logger) (driver.Connector, error) {
+func dialer(uri, database string, log logr.Logger) (sqldriver.Connector, error) {
 	t, err := parse(uri, database)
 	if err != nil {
 		return nil, err
@@ -248,16 +248,16 @@ func dialer(uri, database string, log logr.Logger) (driver.Connector, error) {
 	}
 	dial, err := mysql.NewConnector(c)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: %w", driver.ErrInvalid, err)
 	}
 	return dial, nil
 }
 
 func newMaker(
-	ctx context.Context, source *storeuri.Source[driver.Connector], timeout time.Duration, identity *sqlstore.Identity,
+	ctx context.Context, source *storeuri.Source[sqldriver.Connector], timeout time.Duration, identity *sqlstore.Identity,
 ) *maker {
 	set := session + lockWaits(timeout)
-	return engine.NewMaker(ctx, timeout, engine.Limit(timeout), func(ctx context.Context, _ int) (driver.Conn, error) {
+	return engine.NewMaker(ctx, timeout, engine.Limit(timeout), func(ctx context.Context, _ int) (sqldriver.Conn, error) {
 		conn, err := source.Get().Connect(ctx)
 		if err != nil {
 			return nil, err
@@ -273,15 +273,15 @@ func newMaker(
 
 // driverConn is what the driver's connections implement.
 type driverConn interface {
-	driver.Conn
-	driver.ConnBeginTx
-	driver.ConnPrepareContext
-	driver.ExecerContext
-	driver.NamedValueChecker
-	driver.Pinger
-	driver.QueryerContext
-	driver.SessionResetter
-	driver.Validator
+	sqldriver.Conn
+	sqldriver.ConnBeginTx
+	sqldriver.ConnPrepareContext
+	sqldriver.ExecerContext
+	sqldriver.NamedValueChecker
+	sqldriver.Pinger
+	sqldriver.QueryerContext
+	sqldriver.SessionResetter
+	sqldriver.Validator
 }
 
 // connection is one that leads to the store that is known, as far as that was in doubt when it was used last.
@@ -315,8 +315,8 @@ func (c *connection) ask(ctx context.Context, text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	found := []driver.Value{nil}
-	for next, _ := rows.(driver.RowsNextResultSet); len(rows.Columns()) == 0; {
+	found := []sqldriver.Value{nil}
+	for next, _ := rows.(sqldriver.RowsNextResultSet); len(rows.Columns()) == 0; {
 		if err := next.NextResultSet(); err != nil {
 			return "", errors.Join(err, rows.Close())
 		}
@@ -329,13 +329,13 @@ func (c *connection) ask(ctx context.Context, text string) (string, error) {
 	return string(uuid), errors.Join(err, rows.Close())
 }
 
-// ResetSession implements [driver.SessionResetter]. It is called before a connection is used again: one that is in doubt
+// ResetSession implements [sqldriver.SessionResetter]. It is called before a connection is used again: one that is in doubt
 // gives way to another, which is compared when it is made.
 func (c *connection) ResetSession(ctx context.Context) error {
 	if ask, doubt := c.identity.Ask(); ask != "" && doubt != c.doubt {
 		found, err := c.ask(ctx, ask)
 		if err != nil || c.identity.Check(found) != nil {
-			return driver.ErrBadConn
+			return sqldriver.ErrBadConn
 		}
 		c.doubt = doubt
 	}
@@ -343,7 +343,7 @@ func (c *connection) ResetSession(ctx context.Context) error {
 }
 
 // giveUp closes a connection that was never used.
-func giveUp(c driver.Conn) { _ = c.Close() }
+func giveUp(c sqldriver.Conn) { _ = c.Close() }
 
 // connector is how a pool gets its connections.
 type connector struct {
@@ -351,8 +351,8 @@ type connector struct {
 	first bool // before the calls of others
 }
 
-// Connect implements [driver.Connector]. A connection has answered a statement when it is made, and so has served.
-func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+// Connect implements [sqldriver.Connector]. A connection has answered a statement when it is made, and so has served.
+func (c connector) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	conn, err := c.made.Get(ctx, c.first)
 	if err != nil {
 		return nil, err
@@ -361,8 +361,8 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// Driver implements [driver.Connector].
-func (c connector) Driver() driver.Driver { return mysql.MySQLDriver{} }
+// Driver implements [sqldriver.Connector].
+func (c connector) Driver() sqldriver.Driver { return mysql.MySQLDriver{} }
 
 // logger takes what the driver says of connections that broke. Who called gets an error as well.
 type logger struct{ to logr.Logger }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -16,11 +16,11 @@ func TestRefused(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindMariaDB)
 	uri := server.Database()
 	storetest.Refused{
-		Open: func(t *testing.T) store.Store {
+		Open: func(t *testing.T) driver.Store {
 			t.Helper()
-			return storetest.Open(t, store.Config{URI: uri})
+			return storetest.Open(t, driver.Config{URI: uri})
 		},
-		Refuse: func(t *testing.T, kind store.Kind) (mend func()) {
+		Refuse: func(t *testing.T, kind driver.Kind) (mend func()) {
 			t.Helper()
 			table := "ALTER TABLE " + databaseOf(uri) + ".default_" + kind.Info().Plural
 			exec(t, server, table+" ADD COLUMN owner INT NOT NULL")
@@ -40,9 +40,9 @@ func TestSettingsAreLookedAtAgain(t *testing.T) {
 		}
 	}
 	storetest.Settings{
-		Open: func(t *testing.T) store.Store {
+		Open: func(t *testing.T) driver.Store {
 			t.Helper()
-			return storetest.Open(t, store.Config{URI: uri})
+			return storetest.Open(t, driver.Config{URI: uri})
 		},
 		Spoil: set("0"), Mend: set("1"), Reason: "StoreNotDurable",
 	}.Run(t)
@@ -51,7 +51,7 @@ func TestSettingsAreLookedAtAgain(t *testing.T) {
 // While somebody holds all tables, as backups do, writes say that they wait for it.
 func TestReadLockIsTold(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB)
-	s := storetest.Open(t, store.Config{URI: server.Database(), Timeout: time.Second})
+	s := storetest.Open(t, driver.Config{URI: server.Database(), Timeout: time.Second})
 	conn, err := root(t, server).Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)

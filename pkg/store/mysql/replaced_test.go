@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -41,15 +41,15 @@ func tables(t *testing.T, server *testservers.Server, database string) []string 
 // Another database under the name of the store, and the store itself dropped and set up anew, are refused.
 func TestReplaced(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindMariaDB)
-	open := func(uri string) func(*testing.T) store.Store {
-		return func(t *testing.T) store.Store {
+	open := func(uri string) func(*testing.T) driver.Store {
+		return func(t *testing.T) driver.Store {
 			t.Helper()
-			return storetest.Open(t, store.Config{URI: uri, Timeout: time.Second})
+			return storetest.Open(t, driver.Config{URI: uri, Timeout: time.Second})
 		}
 	}
 	t.Run("swapped", func(t *testing.T) {
 		uri, other := server.Database(), server.Database()
-		if err := storetest.Open(t, store.Config{URI: other}).Close(t.Context()); err != nil {
+		if err := storetest.Open(t, driver.Config{URI: other}).Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		a, b := databaseOf(uri), databaseOf(other)

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -223,7 +223,7 @@ func (c *calls) on(ctx context.Context, lane sqlstore.Lane, f func(context.Conte
 		answered = rollback == nil
 	}
 	if !answered || readOnly(err) || !dialect("").Busy(err) && pace.Let(time.Now()) {
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // never used again
+		_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // never used again
 	}
 	return explain(err)
 }

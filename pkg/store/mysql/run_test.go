@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"testing"
 
-	driver "github.com/go-sql-driver/mysql"
+	mysqldriver "github.com/go-sql-driver/mysql"
 
 	"github.com/shardctl/shardctl/pkg/store/mysql"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -23,7 +23,7 @@ func TestNothingLeftOpen(t *testing.T) {
 				return err
 			}
 			cancel()
-			return &driver.MySQLError{Number: 1205, Message: "Lock wait timeout exceeded"}
+			return &mysqldriver.MySQLError{Number: 1205, Message: "Lock wait timeout exceeded"}
 		},
 		func(ctx context.Context, conn *sql.Conn) error {
 			return conn.QueryRowContext(ctx, "SELECT @@in_transaction").Scan(&inside)

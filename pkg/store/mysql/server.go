@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
@@ -31,7 +31,7 @@ var _ sqlstore.Server = (*server)(nil)
 func (c *calls) Identity() *sqlstore.Identity { return c.identity }
 
 // Problems implements [sqlstore.Server].
-func (s *server) Problems() []store.Problem { return s.problems.All() }
+func (s *server) Problems() []driver.Problem { return s.problems.All() }
 
 // Look implements [sqlstore.Server].
 func (s *server) Look(ctx context.Context) error {
@@ -66,12 +66,12 @@ func (s *server) Waits(ctx context.Context) (string, error) {
 }
 
 // Inspect implements [sqlstore.Server].
-func (s *server) Inspect(ctx context.Context) (store.Inspection, error) {
+func (s *server) Inspect(ctx context.Context) (driver.Inspection, error) {
 	f, err := s.facts(ctx)
 	if err != nil {
-		return store.Inspection{}, err
+		return driver.Inspection{}, err
 	}
-	found := store.Inspection{Server: f.server()}
+	found := driver.Inspection{Server: f.server()}
 	for _, j := range f.settings() {
 		found.Settings = append(found.Settings, j.Setting)
 	}
@@ -159,7 +159,7 @@ func (d dialect) String() string { return string(d) }
 
 // Texts implements [sqlstore.Dialect]. Texts are bytes to the database: collations would take some different ids for
 // one, and many ignore blanks at the end. An index has at most 3,072 bytes (InnoDB, pages of 16 KiB), so that two
-// texts fit. BLOB would be one byte short of [store.MaxBody].
+// texts fit. BLOB would be one byte short of [driver.MaxBody].
 func (dialect) Texts() sqlstore.Texts {
 	return sqlstore.Texts{
 		Ranges:  true,
@@ -169,7 +169,7 @@ func (dialect) Texts() sqlstore.Texts {
 		Tables:  `SELECT count(*) FROM information_schema.tables WHERE table_schema = database() AND table_name = ?`,
 		Indexes: `SELECT count(*) FROM information_schema.statistics WHERE table_schema = database() AND ` +
 			`index_name = ? AND seq_in_index = 1`,
-		Text:     `VARBINARY(` + strconv.Itoa(store.MaxText) + `)`,
+		Text:     `VARBINARY(` + strconv.Itoa(driver.MaxText) + `)`,
 		Integer:  `BIGINT`,
 		Body:     `MEDIUMBLOB`,
 		Sequence: `BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY`,
@@ -190,7 +190,7 @@ func (dialect) ServerTexts() sqlstore.ServerTexts {
 func create(table string, columns []string) string {
 	sets := make([]string, 0, len(columns))
 	for _, c := range append(columns[2:len(columns):len(columns)], columns[1]) {
-		sets = append(sets, fmt.Sprintf("%s = IF(rev < 1 OR rev > %d, VALUES(%s), %s)", c, int64(store.MaxRev), c, c))
+		sets = append(sets, fmt.Sprintf("%s = IF(rev < 1 OR rev > %d, VALUES(%s), %s)", c, int64(driver.MaxRev), c, c))
 	}
 	marks := strings.TrimSuffix(strings.Repeat("?, ", len(columns)), ", ")
 	return `INSERT INTO ` + table + ` (` + strings.Join(columns, ", ") + `) VALUES (` + marks +
@@ -199,7 +199,7 @@ func create(table string, columns []string) string {
 
 // increment goes on at the clock where somebody edited a number so that it cannot be raised.
 func increment(table string, columns []string) string {
-	return strings.NewReplacer("$max", strconv.FormatInt(store.MaxRev, 10), "$now", now, "$table", table, "$columns",
+	return strings.NewReplacer("$max", strconv.FormatInt(driver.MaxRev, 10), "$now", now, "$table", table, "$columns",
 		strings.Join(columns, ", ")).Replace(
 		`INSERT INTO $table ($columns) VALUES (?, ?, '', 0, '', '', '', 0, '', 1, 0, '') ON DUPLICATE KEY UPDATE ` +
 			`rev = CASE WHEN rev < 1 OR rev > $max THEN VALUES(rev) ` +
@@ -214,13 +214,13 @@ func trim(log string) string {
 		`) AS newest)`
 }
 
-// note is a line of the log for what [store.Notable] says watchers are notified of, and a few more: it does not know
+// note is a line of the log for what [driver.Notable] says watchers are notified of, and a few more: it does not know
 // the document as it was before. The line is written if the document is as the change leaves it.
-func note(c store.Change, table, log string) (before, after []sqlstore.Statement) {
+func note(c driver.Change, table, log string) (before, after []sqlstore.Statement) {
 	into := `INSERT INTO ` + log + ` (kind, id, grp, next) SELECT `
 	d := c.Doc
-	if c.Op == store.Delete {
-		if d.Kind.Info().Notify == store.NotifyNever {
+	if c.Op == driver.Delete {
+		if d.Kind.Info().Notify == driver.NotifyNever {
 			return nil, nil
 		}
 		return nil, []sqlstore.Statement{{
@@ -233,17 +233,17 @@ func note(c store.Change, table, log string) (before, after []sqlstore.Statement
 		Args: []any{string(d.Kind), d.ID, d.Rev},
 	}
 	switch d.Kind.Info().Notify {
-	case store.NotifyAlways:
-		if c.Op == store.Increment {
+	case driver.NotifyAlways:
+		if c.Op == driver.Increment {
 			line.Text, line.Args = into+`?, ?, '', ''`, []any{string(d.Kind), d.ID}
 		}
 		return nil, []sqlstore.Statement{line}
-	case store.NotifyFree:
+	case driver.NotifyFree:
 		if d.Next != "" || d.Session == "" && c.IfRev > 0 {
 			return nil, []sqlstore.Statement{line}
 		}
-	case store.NotifyStates:
-		if d.State != store.StateLive || c.IfRev == 0 {
+	case driver.NotifyStates:
+		if d.State != driver.StateLive || c.IfRev == 0 {
 			return nil, []sqlstore.Statement{line}
 		}
 		// Nearly always a heartbeat, which is not noted. A document at IfRev has the state that it had when it was
@@ -251,7 +251,7 @@ func note(c store.Change, table, log string) (before, after []sqlstore.Statement
 		return []sqlstore.Statement{{
 			Text: line.Text + ` AND state <> ?`, Args: []any{string(d.Kind), d.ID, c.IfRev, d.State},
 		}}, nil
-	case store.NotifyNever:
+	case driver.NotifyNever:
 	}
 	return nil, nil
 }

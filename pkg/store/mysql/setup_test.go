@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/mysql"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -15,7 +15,7 @@ import (
 func TestTablesComeWithTheirIndexes(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindMariaDB)
 	uri := server.Database()
-	if err := storetest.Open(t, store.Config{URI: uri}).Close(t.Context()); err != nil {
+	if err := storetest.Open(t, driver.Config{URI: uri}).Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	database := databaseOf(uri)
@@ -45,12 +45,12 @@ func TestOldTablesGetNewIndexes(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindMariaDB)
 	for _, older := range []string{"DROP TABLE `%s`.default_steps", "DELETE FROM `%s`.default_steps WHERE step > 3"} {
 		uri := server.Database()
-		if err := storetest.Open(t, store.Config{URI: uri}).Close(t.Context()); err != nil {
+		if err := storetest.Open(t, driver.Config{URI: uri}).Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		exec(t, server, fmt.Sprintf(older, databaseOf(uri)))
 		exec(t, server, fmt.Sprintf("DROP INDEX `default_locks_3` ON `%s`.`default_locks`", databaseOf(uri)))
-		storetest.Open(t, store.Config{URI: uri})
+		storetest.Open(t, driver.Config{URI: uri})
 		db, err := mysql.DB(t.Context(), uri)
 		if err != nil {
 			t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/mysql"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -44,11 +44,11 @@ func TestStoreUnderOtherDefaults(t *testing.T) {
 	}, "create", "body", "ids", "now", "batch", "racing writers", "query", "watch")
 	uri := server.Database()
 	for range 2 { // the second finds what the first has made
-		if err := storetest.Open(t, store.Config{URI: uri, Cluster: "Blue"}).Close(t.Context()); err != nil {
+		if err := storetest.Open(t, driver.Config{URI: uri, Cluster: "Blue"}).Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	storetest.Open(t, store.Config{URI: uri, Cluster: "Blue", Existing: true})
+	storetest.Open(t, driver.Config{URI: uri, Cluster: "Blue", Existing: true})
 	db, err := mysql.DB(t.Context(), server.Database())
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func conformance(t *testing.T, server *testservers.Server) storetest.Database {
 	database := databaseOf(uri)
 	return storetest.Database{
 		Quiet: true, Neighbour: storetest.Neighbour(uri),
-		Open: func(ctx context.Context) (store.Store, error) {
+		Open: func(ctx context.Context) (driver.Store, error) {
 			s, err := mysql.Open(ctx, uri, mysql.Options{})
 			if err != nil {
 				return nil, err
@@ -78,15 +78,15 @@ func conformance(t *testing.T, server *testservers.Server) storetest.Database {
 			return testservers.MariaDBExec(ctx, server.Server(),
 				fmt.Sprintf("UPDATE `%s`.default_schema SET version = version + %d", database, by))
 		},
-		Forget: func(ctx context.Context, kind store.Kind) error {
+		Forget: func(ctx context.Context, kind driver.Kind) error {
 			return testservers.MariaDBExec(ctx, server.Server(),
 				fmt.Sprintf("DROP TABLE `%[1]s`.default_steps, `%[1]s`.default_%[2]s", database, kind.Info().Plural))
 		},
-		Spoil: func(ctx context.Context, kind store.Kind, id string) error {
+		Spoil: func(ctx context.Context, kind driver.Kind, id string) error {
 			return testservers.MariaDBExec(ctx, server.Server(),
 				fmt.Sprintf("UPDATE `%s`.default_%s SET rev = 0 WHERE id = '%s'", database, kind.Info().Plural, id))
 		},
-		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
+		Examined: func(ctx context.Context, kind driver.Kind, q driver.Query) (int64, error) {
 			return examined(ctx, uri, kind, q)
 		},
 	}
@@ -94,7 +94,7 @@ func conformance(t *testing.T, server *testservers.Server) storetest.Database {
 
 // examined is how many rows and entries of indexes the server's counters say that a List has read. No one else uses the
 // server then.
-func examined(ctx context.Context, uri string, kind store.Kind, q store.Query) (int64, error) {
+func examined(ctx context.Context, uri string, kind driver.Kind, q driver.Query) (int64, error) {
 	s, err := mysql.Open(ctx, uri, mysql.Options{})
 	if err != nil {
 		return 0, err

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	driver "github.com/go-sql-driver/mysql"
+	mysqldriver "github.com/go-sql-driver/mysql"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
 
@@ -126,13 +126,13 @@ func TestRefusedServers(t *testing.T) {
 		want   string
 		is     error
 	}{
-		{func(f *facts) { f.version = "10.5.26-MariaDB" }, "MariaDB 10.5.26 is too old", store.ErrInvalid},
-		{func(f *facts) { f.version = "9.9-MariaDB" }, "MariaDB 9.9 is too old", store.ErrInvalid},
-		{func(f *facts) { f.version = "unknown" }, "is too old", store.ErrInvalid},
-		{func(f *facts) { f.version = "5.7.44-log" }, "MySQL 5.7.44 is too old", store.ErrInvalid},
-		{func(f *facts) { f.values["binlog_format"] = "STATEMENT" }, "ROW or MIXED", store.ErrInvalid},
-		{func(f *facts) { f.values["max_allowed_packet"] = "1048576" }, "want at least", store.ErrInvalid},
-		{func(f *facts) { f.values["innodb_page_size"] = "8192" }, "innodb_page_size is 8192", store.ErrInvalid},
+		{func(f *facts) { f.version = "10.5.26-MariaDB" }, "MariaDB 10.5.26 is too old", driver.ErrInvalid},
+		{func(f *facts) { f.version = "9.9-MariaDB" }, "MariaDB 9.9 is too old", driver.ErrInvalid},
+		{func(f *facts) { f.version = "unknown" }, "is too old", driver.ErrInvalid},
+		{func(f *facts) { f.version = "5.7.44-log" }, "MySQL 5.7.44 is too old", driver.ErrInvalid},
+		{func(f *facts) { f.values["binlog_format"] = "STATEMENT" }, "ROW or MIXED", driver.ErrInvalid},
+		{func(f *facts) { f.values["max_allowed_packet"] = "1048576" }, "want at least", driver.ErrInvalid},
+		{func(f *facts) { f.values["innodb_page_size"] = "8192" }, "innodb_page_size is 8192", driver.ErrInvalid},
 		{func(f *facts) { f.values["read_only"] = "ON" }, "name the primary", errReadOnly},
 	} {
 		f := good()
@@ -153,13 +153,13 @@ func TestRefusedServers(t *testing.T) {
 func TestClassify(t *testing.T) {
 	s := dialect("")
 	for number, want := range map[uint16]error{
-		erAccessDenied: store.ErrInvalid, erBadDB: store.ErrInvalid, erTableAccessDenied: store.ErrInvalid,
-		erDBAccessDenied: store.ErrInvalid, erStatementFormat: store.ErrInvalid,
-		1053: store.ErrUnavailable, 1317: store.ErrUnavailable, 1927: store.ErrUnavailable, 1047: store.ErrUnavailable,
-		erOptionPrevents: store.ErrUnavailable, erReadOnlyMode: store.ErrUnavailable,
-		erLockDeadlock: store.ErrUnavailable, erTooManyConnections: store.ErrUnavailable,
+		erAccessDenied: driver.ErrInvalid, erBadDB: driver.ErrInvalid, erTableAccessDenied: driver.ErrInvalid,
+		erDBAccessDenied: driver.ErrInvalid, erStatementFormat: driver.ErrInvalid,
+		1053: driver.ErrUnavailable, 1317: driver.ErrUnavailable, 1927: driver.ErrUnavailable, 1047: driver.ErrUnavailable,
+		erOptionPrevents: driver.ErrUnavailable, erReadOnlyMode: driver.ErrUnavailable,
+		erLockDeadlock: driver.ErrUnavailable, erTooManyConnections: driver.ErrUnavailable,
 	} {
-		err := explain(fmt.Errorf("x: %w", &driver.MySQLError{Number: number, Message: "text"}))
+		err := explain(fmt.Errorf("x: %w", &mysqldriver.MySQLError{Number: number, Message: "text"}))
 		if got := s.Classify(err); !errors.Is(got, want) {
 			t.Errorf("%d: got %v, want %v", number, got, want)
 		}
@@ -167,12 +167,12 @@ func TestClassify(t *testing.T) {
 			t.Errorf("%d: busy %t", number, busy)
 		}
 	}
-	for _, refused := range []error{driver.ErrUnknownPlugin, driver.ErrNoTLS, driver.ErrOldProtocol} {
-		if got := s.Classify(explain(refused)); !errors.Is(got, store.ErrInvalid) {
+	for _, refused := range []error{mysqldriver.ErrUnknownPlugin, mysqldriver.ErrNoTLS, mysqldriver.ErrOldProtocol} {
+		if got := s.Classify(explain(refused)); !errors.Is(got, driver.ErrInvalid) {
 			t.Errorf("%v: got %v", refused, got)
 		}
 	}
-	deadlock := &driver.MySQLError{Number: erLockDeadlock}
+	deadlock := &mysqldriver.MySQLError{Number: erLockDeadlock}
 	if s.Busy(partError{deadlock}) {
 		t.Error("busy, though a part of the batch was written")
 	}
@@ -181,20 +181,20 @@ func TestClassify(t *testing.T) {
 // A transaction is sent once more without notes only where the server has answered that it is rolled back, and with all
 // of it.
 func TestNoteFailed(t *testing.T) {
-	column := &driver.MySQLError{Number: 1364, Message: "Field 'tenant' doesn't have a default value"}
+	column := &mysqldriver.MySQLError{Number: 1364, Message: "Field 'tenant' doesn't have a default value"}
 	for name, tt := range map[string]struct {
 		err  error
 		want bool
 	}{
 		"a column":      {column, true},
-		"no table":      {&driver.MySQLError{Number: 1146}, true},
-		"no right":      {explain(&driver.MySQLError{Number: erTableAccessDenied}), true},
-		"a deadlock":    {&driver.MySQLError{Number: erLockDeadlock}, false},
-		"read-only":     {explain(&driver.MySQLError{Number: erOptionPrevents}), false},
-		"within COMMIT": {&driver.MySQLError{Number: erDuringCommit}, false},
-		"killed":        {&driver.MySQLError{Number: erInterrupted}, false},
+		"no table":      {&mysqldriver.MySQLError{Number: 1146}, true},
+		"no right":      {explain(&mysqldriver.MySQLError{Number: erTableAccessDenied}), true},
+		"a deadlock":    {&mysqldriver.MySQLError{Number: erLockDeadlock}, false},
+		"read-only":     {explain(&mysqldriver.MySQLError{Number: erOptionPrevents}), false},
+		"within COMMIT": {&mysqldriver.MySQLError{Number: erDuringCommit}, false},
+		"killed":        {&mysqldriver.MySQLError{Number: erInterrupted}, false},
 		"a later part":  {partError{column}, false},
-		"no answer":     {driver.ErrInvalidConn, false},
+		"no answer":     {mysqldriver.ErrInvalidConn, false},
 	} {
 		if got := (&server{}).NoteFailed(tt.err); got != tt.want {
 			t.Errorf("%s: %t, want %t", name, got, tt.want)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testprocess"
@@ -92,7 +92,7 @@ func TestPoolerKeepsNoListener(t *testing.T) {
 	uri := server.Database()
 	pooler := testservers.StartPgBouncer(t, server.Addr, "default_pool_size = 1")
 	through := strings.ReplaceAll(uri, server.Addr, pooler.Addr)
-	storetest.Open(t, store.Config{URI: through})
+	storetest.Open(t, driver.Config{URI: through})
 	conn, err := pgx.Connect(t.Context(), through+"&default_query_exec_mode=simple_protocol")
 	if err != nil {
 		t.Fatal(err)

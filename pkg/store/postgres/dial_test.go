@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -55,7 +55,7 @@ func TestWatchWithoutServer(t *testing.T) {
 	s := openBrief(t, server.Via(link, server.Database()))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := s.Watch(ctx, store.Interest{}); err != nil {
+	if _, err := s.Watch(ctx, driver.Interest{}); err != nil {
 		t.Fatal(err)
 	}
 	dialled := refuse(t, link)
@@ -80,20 +80,20 @@ func TestReadWithoutServer(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindPostgres)
 	link := server.Link()
 	uri := server.Database()
-	storetest.Open(t, store.Config{URI: uri})
+	storetest.Open(t, driver.Config{URI: uri})
 	s, err := postgres.Open(t.Context(), postgres.Options{URI: server.Via(link, uri), Existing: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close(t.Context()) }()
 	dialled := refuse(t, link)
-	if _, err := s.Read(t.Context(), store.KindLock, "g/a"); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := s.Read(t.Context(), driver.KindLock, "g/a"); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatalf("got %v", err)
 	}
 	for len(dialled) > 0 {
 		<-dialled
 	}
-	if _, err := s.Read(t.Context(), store.KindLock, "g/a"); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := s.Read(t.Context(), driver.KindLock, "g/a"); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatalf("got %v", err)
 	}
 	if n := len(dialled); n != 1 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -50,16 +50,16 @@ func TestEncodings(t *testing.T) {
 				all["role's "+e] = as("role_"+strings.ToLower(e), database, "")
 				all["URI's "+e] = as("plain", database, "--client_encoding="+e)
 			}
-			first := storetest.Open(t, store.Config{URI: all["no role's"], Timeout: 5 * time.Second})
-			outcomes, err := first.Apply(t.Context(), store.Change{Doc: store.Doc{
-				Kind: store.KindMutex, ID: name, Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1}, Body: []byte("held"),
+			first := storetest.Open(t, driver.Config{URI: all["no role's"], Timeout: 5 * time.Second})
+			outcomes, err := first.Apply(t.Context(), driver.Change{Doc: driver.Doc{
+				Kind: driver.KindMutex, ID: name, Rev: 1, WriterID: driver.WriterID{Session: "s", Seq: 1}, Body: []byte("held"),
 			}})
 			if err != nil || outcomes[0].Err != nil {
 				t.Fatalf("write %q: %+v, %v", name, outcomes, err)
 			}
 			for client, uri := range all {
-				s := storetest.Open(t, store.Config{URI: uri, Timeout: 5 * time.Second})
-				switch reply, err := s.Read(t.Context(), store.KindMutex, name); {
+				s := storetest.Open(t, driver.Config{URI: uri, Timeout: 5 * time.Second})
+				switch reply, err := s.Read(t.Context(), driver.KindMutex, name); {
 				case err != nil:
 					t.Errorf("client_encoding is %s: %v", client, err)
 				case len(reply.Docs) != 1 || reply.Docs[0].ID != name:
@@ -77,10 +77,10 @@ func TestCharacterOutsideTheEncoding(t *testing.T) {
 		`CREATE DATABASE western ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0`); err != nil {
 		t.Fatal(err)
 	}
-	s := storetest.Open(t, store.Config{
+	s := storetest.Open(t, driver.Config{
 		URI: with(t, uri, func(u *url.URL) { u.Path = "/western" }), Timeout: 5 * time.Second,
 	})
-	_, err := s.Read(t.Context(), store.KindMutex, "東京")
+	_, err := s.Read(t.Context(), driver.KindMutex, "東京")
 	if err == nil || !strings.Contains(err.Error(), "ENCODING 'UTF8'") {
 		t.Errorf("read a name outside of LATIN1: %v, want that it names ENCODING 'UTF8'", err)
 	}

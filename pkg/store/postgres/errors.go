@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -100,10 +100,10 @@ func (s *server) NoteFailed(err error) bool {
 // Classify implements [sqlstore.Dialect]. A server that is read-only, shuts down, starts up, has no connection left or
 // resets one may do it later, or another one may.
 func (dialect) Classify(err error) error {
-	if adviceOn(codeOf(err)) != "" || badCertificate(err) || errors.Is(err, store.ErrInvalid) {
-		return store.ErrInvalid
+	if adviceOn(codeOf(err)) != "" || badCertificate(err) || errors.Is(err, driver.ErrInvalid) {
+		return driver.ErrInvalid
 	}
-	return store.ErrUnavailable
+	return driver.ErrUnavailable
 }
 
 // badCertificate says that one side does not trust the other's, as nothing but another set-up changes.
@@ -121,7 +121,7 @@ func deposed(err error) bool {
 	case readOnlyTransaction, noSuchStatement, statementThere:
 		return true
 	}
-	return errors.Is(err, errReadOnly) || errors.Is(err, errNoWrites) || errors.Is(err, store.ErrOther)
+	return errors.Is(err, errReadOnly) || errors.Is(err, errNoWrites) || errors.Is(err, driver.ErrOther)
 }
 
 // untold says that a server may not say which timeline it follows: the role may not ask, or it is something else that

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 )
 
@@ -17,7 +18,7 @@ func ExampleOpen() {
 	uri := "postgres://shardctl:secret@127.0.0.1:1/shardctl?sslmode=disable"
 	db, err := postgres.Open(ctx, postgres.Options{URI: uri, Cluster: "default"})
 	if err != nil {
-		fmt.Println("try again later:", errors.Is(err, store.ErrUnavailable))
+		fmt.Println("try again later:", errors.Is(err, driver.ErrUnavailable))
 		return
 	}
 	defer func() { _ = db.Close(context.Background()) }()
@@ -25,7 +26,7 @@ func ExampleOpen() {
 	for _, p := range store.Problems(db) {
 		fmt.Println(p.Reason, p.Message)
 	}
-	free, err := db.List(ctx, store.KindLock, store.Query{Sessions: []string{""}, NoBody: true})
+	free, err := db.List(ctx, driver.KindLock, driver.Query{Sessions: []string{""}, NoBody: true})
 	fmt.Println(len(free.Docs), "locks without an owner", err)
 	// Output: try again later: true
 }

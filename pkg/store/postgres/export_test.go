@@ -5,7 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
@@ -54,7 +54,7 @@ func Timelines() (judge func(system, wal string) error) {
 // Told reports whether a client of a URI knows the identity of its store, and whether the server hides which timeline
 // it follows.
 func Told(ctx context.Context, uri string) (known, blind bool, err error) {
-	c, err := driver{}.Parse(store.Config{URI: uri})
+	c, err := registered{}.Parse(driver.Config{URI: uri})
 	if err != nil {
 		return false, false, err
 	}
@@ -72,7 +72,7 @@ func Told(ctx context.Context, uri string) (known, blind bool, err error) {
 // Works says whether a store would wait for a late answer on a connection to the server of a URI, as it is and as if
 // that server had been started at another time.
 func Works(ctx context.Context, uri string) (same, restarted bool, err error) {
-	source, err := storeuri.NewSource(store.Config{URI: uri}, secretParams, pgx.ParseConfig)
+	source, err := storeuri.NewSource(driver.Config{URI: uri}, secretParams, pgx.ParseConfig)
 	if err != nil {
 		return false, false, err
 	}

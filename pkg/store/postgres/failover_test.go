@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -22,7 +23,7 @@ func both(t *testing.T, pair *testservers.PostgresPair) string {
 }
 
 // promote makes the standby the primary, and waits until a client writes there. Nothing acknowledged may be lost.
-func promote(t *testing.T, pair *testservers.PostgresPair, s store.Store, w *storetest.Writers) {
+func promote(t *testing.T, pair *testservers.PostgresPair, s driver.Store, w *storetest.Writers) {
 	t.Helper()
 	pair.Promote()
 	began := time.Now()
@@ -39,7 +40,7 @@ func TestPromoted(t *testing.T) {
 	if problems := store.Problems(s); len(problems) > 0 {
 		t.Errorf("problems of a synchronous pair: %+v", problems)
 	}
-	notes, err := s.Watch(t.Context(), store.Interest{})
+	notes, err := s.Watch(t.Context(), driver.Interest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,17 +76,17 @@ func TestStalePrimary(t *testing.T) {
 		"FROM pg_stat_activity WHERE application_name = 'shardctl'"); err != nil {
 		t.Fatal(err)
 	}
-	for _, client := range []store.Store{s, openBrief(t, uri)} {
+	for _, client := range []driver.Store{s, openBrief(t, uri)} {
 		calls.Until(t, client, increment("after"))
 		calls.Until(t, client, storetest.Heartbeat("after", 0))
 	}
 	pair.Standby.Kill()
 	for deadline := time.Now().Add(patience); ; {
 		out := calls.One(t, s, increment("after"))
-		if out.Status != store.Unknown {
+		if out.Status != driver.Unknown {
 			t.Fatalf("without the primary: %+v", out)
 		}
-		if strings.Contains(out.Err.Error(), "timeline 2 has been seen") && errors.Is(out.Err, store.ErrUnavailable) {
+		if strings.Contains(out.Err.Error(), "timeline 2 has been seen") && errors.Is(out.Err, driver.ErrUnavailable) {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -108,7 +109,7 @@ func TestFrozenAndPromoted(t *testing.T) {
 	pair := testservers.StartPostgresPair(t)
 	s := openBrief(t, both(t, pair))
 	w := calls.Write(t, s)
-	if _, err := s.Watch(t.Context(), store.Interest{}); err != nil {
+	if _, err := s.Watch(t.Context(), driver.Interest{}); err != nil {
 		t.Fatal(err)
 	}
 	calls.Until(t, s, increment("g"))
@@ -124,7 +125,7 @@ func TestFrozenWhileWatching(t *testing.T) {
 	pair := testservers.StartPostgresPair(t)
 	link := pair.Primary.Link()
 	s := openBrief(t, strings.Replace(both(t, pair), pair.Primary.Addr, link.Addr, 1))
-	notes, err := s.Watch(t.Context(), store.Interest{})
+	notes, err := s.Watch(t.Context(), driver.Interest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,14 +171,14 @@ func TestStandbyAway(t *testing.T) {
 	s, other := openBrief(t, uri), openBrief(t, uri)
 	calls.Until(t, s, increment("g"))
 	pair.Standby.Freeze()
-	create := store.Change{Doc: store.Doc{
-		Kind: store.KindLock, ID: "g/k", Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1},
+	create := driver.Change{Doc: driver.Doc{
+		Kind: driver.KindLock, ID: "g/k", Rev: 1, WriterID: driver.WriterID{Session: "s", Seq: 1},
 	}}
 	for range 8 {
-		if out := calls.One(t, s, create); out.Status != store.Unknown {
+		if out := calls.One(t, s, create); out.Status != driver.Unknown {
 			t.Fatalf("without a standby: %+v", out)
 		}
-		reply, err := other.Read(t.Context(), store.KindLock, "g/k")
+		reply, err := other.Read(t.Context(), driver.KindLock, "g/k")
 		if err != nil || len(reply.Docs) > 0 {
 			t.Fatalf("another client reads %+v, %v; want nothing that is not acknowledged", reply.Docs, err)
 		}
@@ -217,7 +218,7 @@ func TestWaitForStandbyEnded(t *testing.T) {
 	s := openBrief(t, option(t, uri, "client_min_messages=error"))
 	calls.Until(t, s, increment("g"))
 	pair.Standby.Freeze()
-	ended := make(chan []store.Outcome, 1)
+	ended := make(chan []driver.Outcome, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
@@ -233,7 +234,7 @@ func TestWaitForStandbyEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, out := range <-ended {
-		if out.Status != store.Unknown || !strings.Contains(out.Err.Error(), "the server warns") {
+		if out.Status != driver.Unknown || !strings.Contains(out.Err.Error(), "the server warns") {
 			t.Errorf("the wait was ended: %+v, want unknown", out)
 		}
 	}
@@ -241,15 +242,15 @@ func TestWaitForStandbyEnded(t *testing.T) {
 }
 
 // crashed is a primary that is up again after a crash, with a write that its standby, which is away, does not have.
-func crashed(t *testing.T, pair *testservers.PostgresPair, s store.Store, away func()) (unknown store.Change) {
+func crashed(t *testing.T, pair *testservers.PostgresPair, s driver.Store, away func()) (unknown driver.Change) {
 	t.Helper()
-	claim := store.Change{Doc: store.Doc{
-		Kind: store.KindLock, ID: "g/k", Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1},
+	claim := driver.Change{Doc: driver.Doc{
+		Kind: driver.KindLock, ID: "g/k", Rev: 1, WriterID: driver.WriterID{Session: "s", Seq: 1},
 	}}
 	calls.Until(t, s, claim)
 	away()
 	claim.IfRev, claim.Doc.Rev, claim.Doc.WriterID.Seq = 1, 2, 2
-	if out := calls.One(t, s, claim); out.Status != store.Unknown {
+	if out := calls.One(t, s, claim); out.Status != driver.Unknown {
 		t.Fatalf("without a standby: %+v", out)
 	}
 	pair.Primary.Kill()
@@ -258,11 +259,11 @@ func crashed(t *testing.T, pair *testservers.PostgresPair, s store.Store, away f
 }
 
 // revision reads that of the claim.
-func revision(t *testing.T, s store.Store, within time.Duration) (int64, error) {
+func revision(t *testing.T, s driver.Store, within time.Duration) (int64, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
-	reply, err := s.Read(ctx, store.KindLock, "g/k")
+	reply, err := s.Read(ctx, driver.KindLock, "g/k")
 	if err != nil {
 		return 0, err
 	}
@@ -278,10 +279,10 @@ func TestFoundAfterCrash(t *testing.T) {
 	claim := crashed(t, pair, s, pair.Standby.Freeze)
 	await(t, uri, `SELECT count(*) FROM default_locks WHERE rev = 2`)
 	for range 3 {
-		if rev, err := revision(t, s, brief); !errors.Is(err, store.ErrUnavailable) {
+		if rev, err := revision(t, s, brief); !errors.Is(err, driver.ErrUnavailable) {
 			t.Fatalf("the standby does not have it: read revision %d, %v", rev, err)
 		}
-		if out := calls.One(t, s, claim); out.Status != store.Unknown {
+		if out := calls.One(t, s, claim); out.Status != driver.Unknown {
 			t.Fatalf("the standby does not have it: %+v, want unknown", out)
 		}
 	}
@@ -305,7 +306,7 @@ func TestLostAfterCrash(t *testing.T) {
 	s := openBrief(t, strings.Replace(uri, pair.Primary.Addr, pair.Primary.Addr+","+pair.Standby.Addr, 1))
 	crashed(t, pair, s, pair.Standby.Kill) // frozen, it would have the write in a buffer
 	await(t, uri, `SELECT count(*) FROM default_locks WHERE rev = 2`)
-	if rev, err := revision(t, s, brief); !errors.Is(err, store.ErrUnavailable) {
+	if rev, err := revision(t, s, brief); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatalf("the standby does not have it: read revision %d, %v", rev, err)
 	}
 	pair.Primary.Kill()

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -23,20 +23,20 @@ const patience = 30 * time.Second
 const brief = 700 * time.Millisecond
 
 // openBrief opens a store whose timeouts are those of a short lease.
-func openBrief(t *testing.T, uri string) store.Store {
+func openBrief(t *testing.T, uri string) driver.Store {
 	t.Helper()
 	return openWithin(t, uri, time.Second)
 }
 
 // openWithin opens a store with a timeout for its calls. That may be too short for a connection on a busy machine,
 // which is then tried again.
-func openWithin(t *testing.T, uri string, timeout time.Duration) store.Store {
+func openWithin(t *testing.T, uri string, timeout time.Duration) driver.Store {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	open := func() (store.Store, error) { return postgres.Open(ctx, postgres.Options{URI: uri, Timeout: timeout}) }
+	open := func() (driver.Store, error) { return postgres.Open(ctx, postgres.Options{URI: uri, Timeout: timeout}) }
 	s, err := open()
-	for errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil {
+	for errors.Is(err, driver.ErrUnavailable) && ctx.Err() == nil {
 		s, err = open()
 	}
 	if err != nil {
@@ -53,8 +53,8 @@ func openWithin(t *testing.T, uri string, timeout time.Duration) store.Store {
 }
 
 // increment is one write that counts.
-func increment(id string) store.Change {
-	return store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: id}}
+func increment(id string) driver.Change {
+	return driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: id}}
 }
 
 // calls are those of clients that meet faults.
@@ -67,7 +67,7 @@ func TestFaults(t *testing.T) {
 	uri := server.Database()
 	var links []*testservers.Proxy
 	f := calls
-	f.Open = func(t *testing.T) store.Store {
+	f.Open = func(t *testing.T) driver.Store {
 		t.Helper()
 		links = append(links, server.Link())
 		return openBrief(t, server.Via(links[len(links)-1], uri))
@@ -109,9 +109,9 @@ func TestFaults(t *testing.T) {
 }
 
 // count reads a counter.
-func count(t *testing.T, s store.Store, id string) int64 {
+func count(t *testing.T, s driver.Store, id string) int64 {
 	t.Helper()
-	reply, err := s.Read(t.Context(), store.KindGroup, id)
+	reply, err := s.Read(t.Context(), driver.KindGroup, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,12 +140,12 @@ func wantFew(t *testing.T, uri string, clients int) {
 }
 
 // largeBatch replaces documents; together they are longer than what a network passes on at once.
-func largeBatch(round int64) []store.Change {
-	changes := make([]store.Change, store.MaxBatch)
+func largeBatch(round int64) []driver.Change {
+	changes := make([]driver.Change, driver.MaxBatch)
 	for i := range changes {
-		changes[i] = store.Change{IfRev: round, Doc: store.Doc{
-			Kind: store.KindValue, ID: fmt.Sprintf("g/%03d", i), Rev: round + 1, Body: bytes.Repeat([]byte("x"), 2000),
-			WriterID: store.WriterID{Session: "large", Seq: round},
+		changes[i] = driver.Change{IfRev: round, Doc: driver.Doc{
+			Kind: driver.KindValue, ID: fmt.Sprintf("g/%03d", i), Rev: round + 1, Body: bytes.Repeat([]byte("x"), 2000),
+			WriterID: driver.WriterID{Session: "large", Seq: round},
 		}}
 	}
 	return changes
@@ -160,7 +160,7 @@ func TestHalfBatch(t *testing.T) {
 	hung, waits, free := openBrief(t, server.Via(link, uri)), openBrief(t, uri), openBrief(t, uri)
 	const rounds = 3 // until the connections have prepared what is sent
 	for round := range int64(rounds) {
-		ends(t, hung, patience, store.Applied, largeBatch(round)...)
+		ends(t, hung, patience, driver.Applied, largeBatch(round)...)
 	}
 	var half sync.Once
 	link.Look(func(sent []byte) {
@@ -168,19 +168,19 @@ func TestHalfBatch(t *testing.T) {
 			half.Do(link.Block)
 		}
 	})
-	ends(t, hung, brief, store.Unknown, largeBatch(rounds)...)
+	ends(t, hung, brief, driver.Unknown, largeBatch(rounds)...)
 	replace := largeBatch(rounds)[0]
 	replace.Doc.WriterID.Session = "other"
 	var other sync.WaitGroup
-	other.Go(func() { ends(t, waits, 2*patience, store.Applied, increment("both"), replace) })
+	other.Go(func() { ends(t, waits, 2*patience, driver.Applied, increment("both"), replace) })
 	await(t, uri, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`)
-	ends(t, free, patience, store.Applied, increment("both"))
+	ends(t, free, patience, driver.Applied, increment("both"))
 	link.Close() // the client of the half is lost
 	other.Wait()
 }
 
 // ends applies changes that all end in one way.
-func ends(t *testing.T, s store.Store, within time.Duration, want store.Status, changes ...store.Change) {
+func ends(t *testing.T, s driver.Store, within time.Duration, want driver.Status, changes ...driver.Change) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -23,9 +23,9 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	// What fsync costs is not the question.
 	server := testservers.Start(t, testservers.KindPostgres, "fsync = off")
 	uri := server.Database()
-	s := storetest.Open(t, store.Config{URI: uri})
+	s := storetest.Open(t, driver.Config{URI: uri})
 	for heartbeat := range int64(*heartbeats) {
-		changes := make([]store.Change, replicas)
+		changes := make([]driver.Change, replicas)
 		for i := range changes {
 			changes[i] = storetest.Heartbeat(fmt.Sprint("session-", i), heartbeat)
 		}
@@ -34,7 +34,7 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, out := range outs {
-			if out.Status != store.Applied {
+			if out.Status != driver.Applied {
 				t.Fatalf("heartbeat %d: %+v", heartbeat, out)
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -27,18 +27,18 @@ func TestLeastGrants(t *testing.T) {
 	for _, role := range []string{owner, worker, reader} {
 		run(`ALTER ROLE ` + role + ` SET search_path = shardctl`)
 	}
-	if out := calls.One(t, storetest.Open(t, store.Config{URI: as(owner)}), increment("g")); out.Status != store.Applied {
+	if out := calls.One(t, storetest.Open(t, driver.Config{URI: as(owner)}), increment("g")); out.Status != driver.Applied {
 		t.Fatalf("owner: %+v", out)
 	}
 	run(`GRANT USAGE ON SCHEMA shardctl TO `+worker+`, `+reader,
 		`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA shardctl TO `+worker,
 		`GRANT SELECT ON ALL TABLES IN SCHEMA shardctl TO `+reader)
 	storetest.Rights{
-		Writer: store.Config{URI: as(worker)}, Reader: store.Config{URI: as(reader)},
+		Writer: driver.Config{URI: as(worker)}, Reader: driver.Config{URI: as(reader)},
 		Denied: []string{"permission denied", "docs/stores/postgresql.md"},
 	}.Run(t)
-	s := storetest.Open(t, store.Config{URI: as(worker)})
-	notes, err := s.Watch(t.Context(), store.Interest{})
+	s := storetest.Open(t, driver.Config{URI: as(worker)})
+	notes, err := s.Watch(t.Context(), driver.Interest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,14 +58,14 @@ func TestRolesThatAreNotTold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	storetest.Open(t, store.Config{URI: uri})
+	storetest.Open(t, driver.Config{URI: uri})
 	run(`CREATE ROLE `+worker+` LOGIN`,
 		`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO `+worker,
 		`REVOKE ALL ON default_identity FROM `+worker)
 	as := with(t, uri, func(u *url.URL) { u.User = url.User(worker) })
 	want := func(known, blind bool, role string) {
 		t.Helper()
-		calls.Until(t, storetest.Open(t, store.Config{URI: as}), increment("g"))
+		calls.Until(t, storetest.Open(t, driver.Config{URI: as}), increment("g"))
 		k, b, err := postgres.Told(t.Context(), as)
 		if err != nil || k != known || b != blind {
 			t.Errorf("%s: identity known %v, timeline hidden %v, %v; want %v and %v", role, k, b, err, known, blind)
@@ -85,13 +85,13 @@ func TestOldTablesGetNewIndexes(t *testing.T) {
 		"no steps": `DROP TABLE default_steps`, "three steps": `DELETE FROM default_steps WHERE step > 3`,
 	} {
 		uri := testservers.Shared(t, testservers.KindPostgres).Database()
-		if err := storetest.Open(t, store.Config{URI: uri}).Close(t.Context()); err != nil {
+		if err := storetest.Open(t, driver.Config{URI: uri}).Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := postgres.Exec(t.Context(), uri, older, `DROP INDEX default_locks_3`); err != nil {
 			t.Fatal(err)
 		}
-		storetest.Open(t, store.Config{URI: uri})
+		storetest.Open(t, driver.Config{URI: uri})
 		n, err := postgres.Value(t.Context(), uri,
 			`SELECT count(*) FROM pg_indexes WHERE indexname = 'default_locks_3' AND indexdef LIKE '%(grp, id)'`)
 		if err != nil || n != 1 {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -20,7 +20,7 @@ const heldLease = 3 * time.Second
 // Who holds one table does not hold up heartbeats, which need another.
 func TestHeldTables(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindPostgres)
-	storetest.HeldTables{Lease: heldLease, Open: func(t *testing.T) (store.Store, func(string) func()) {
+	storetest.HeldTables{Lease: heldLease, Open: func(t *testing.T) (driver.Store, func(string) func()) {
 		t.Helper()
 		uri := server.Database()
 		return openWithin(t, uri, heldLease/6), func(table string) func() { return hold(t, uri, table) }
@@ -49,7 +49,7 @@ func TestHeldTablesBehindAPooler(t *testing.T) {
 	suites.NeedWhole(t, suites.Stores, "real servers")
 	server := testservers.Shared(t, testservers.KindPostgres)
 	pooler := testservers.StartPgBouncer(t, server.Addr)
-	storetest.HeldTables{Lease: heldLease, Open: func(t *testing.T) (store.Store, func(string) func()) {
+	storetest.HeldTables{Lease: heldLease, Open: func(t *testing.T) (driver.Store, func(string) func()) {
 		t.Helper()
 		uri := server.Database()
 		return openWithin(t, strings.ReplaceAll(uri, server.Addr, pooler.Addr), heldLease/6),
@@ -63,7 +63,7 @@ func TestHeldTableIsTold(t *testing.T) {
 	s := openBrief(t, uri)
 	release := hold(t, uri, "groups")
 	out := calls.One(t, s, increment("g"))
-	if out.Status != store.Unknown || !strings.Contains(out.Err.Error(), "see pg_locks") {
+	if out.Status != driver.Unknown || !strings.Contains(out.Err.Error(), "see pg_locks") {
 		t.Errorf("a write to a table that is held: %+v", out)
 	}
 	release()

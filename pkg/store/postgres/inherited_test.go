@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -30,9 +30,9 @@ func TestInherited(t *testing.T) {
 	}
 	storetest.Inherited{
 		WatchEnds: true,
-		Open: func(t *testing.T) store.Store {
+		Open: func(t *testing.T) driver.Store {
 			t.Helper()
-			return storetest.Open(t, store.Config{URI: uri, Timeout: time.Second})
+			return storetest.Open(t, driver.Config{URI: uri, Timeout: time.Second})
 		},
 		Spoil: func() {
 			run("ALTER DATABASE "+config.Database+" SET search_path = 'nowhere'",

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -21,7 +22,7 @@ func readFile(t *testing.T, name string) []byte {
 }
 
 // holds are the settings by name, and whether they do.
-func holds(t *testing.T, s store.Store) map[string]bool {
+func holds(t *testing.T, s driver.Store) map[string]bool {
 	t.Helper()
 	got, err := store.Inspect(t.Context(), s)
 	if err != nil || !strings.HasPrefix(got.Server, "PostgreSQL 1") {
@@ -36,7 +37,7 @@ func holds(t *testing.T, s store.Store) map[string]bool {
 
 func TestInspect(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindPostgres)
-	for name, hold := range holds(t, storetest.Open(t, store.Config{URI: server.Database()})) {
+	for name, hold := range holds(t, storetest.Open(t, driver.Config{URI: server.Database()})) {
 		if !hold {
 			t.Errorf("%s does not hold", name)
 		}
@@ -48,7 +49,7 @@ func TestNotDurable(t *testing.T) {
 	server := testservers.Start(
 		t, testservers.KindPostgres, "fsync = off", "full_page_writes = off", "synchronous_commit = off",
 	)
-	s := storetest.Open(t, store.Config{URI: server.Database()})
+	s := storetest.Open(t, driver.Config{URI: server.Database()})
 	got := holds(t, s)
 	if got["fsync"] || got["full_page_writes"] || !got["synchronous_commit"] {
 		t.Errorf("settings %v; want the first two not to hold, and the third, which the store sets itself", got)
@@ -68,7 +69,7 @@ func TestNotDurable(t *testing.T) {
 func TestNotReplicated(t *testing.T) {
 	pair := testservers.StartPostgresPair(t)
 	uri := pair.Primary.Database()
-	if problems := store.Problems(storetest.Open(t, store.Config{URI: uri})); len(problems) > 0 {
+	if problems := store.Problems(storetest.Open(t, driver.Config{URI: uri})); len(problems) > 0 {
 		t.Errorf("problems of a synchronous pair: %+v", problems)
 	}
 	if err := postgres.Exec(
@@ -76,9 +77,9 @@ func TestNotReplicated(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	var problems []store.Problem
+	var problems []driver.Problem
 	for range 100 {
-		if problems = store.Problems(storetest.Open(t, store.Config{URI: uri})); len(problems) > 0 {
+		if problems = store.Problems(storetest.Open(t, driver.Config{URI: uri})); len(problems) > 0 {
 			break
 		}
 	}

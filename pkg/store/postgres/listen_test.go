@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -88,7 +89,7 @@ func TestEndOfWatchesIsLoggedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	owner := storetest.Open(t, store.Config{URI: uri})
+	owner := storetest.Open(t, driver.Config{URI: uri})
 	const tables = ` ON ALL TABLES IN SCHEMA public TO `
 	run(`CREATE ROLE `+worker+` LOGIN`, `GRANT SELECT, INSERT, UPDATE, DELETE`+tables+worker)
 	var lines atomic.Int64
@@ -107,7 +108,7 @@ func TestEndOfWatchesIsLoggedOnce(t *testing.T) {
 	for round := range int64(2) {
 		run(`REVOKE SELECT ON default_groups FROM ` + worker)
 		for range 2 {
-			notes, err := s.Watch(t.Context(), store.Interest{})
+			notes, err := s.Watch(t.Context(), driver.Interest{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +120,7 @@ func TestEndOfWatchesIsLoggedOnce(t *testing.T) {
 			t.Errorf("round %d: %d lines", round, n)
 		}
 		run(`GRANT SELECT ON default_groups TO ` + worker)
-		notes, err := s.Watch(t.Context(), store.Interest{})
+		notes, err := s.Watch(t.Context(), driver.Interest{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +135,7 @@ func TestWatchThatWaitsForAnotherEndsInTime(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindPostgres)
 	link := server.Link()
 	uri := server.Database()
-	if err := storetest.Open(t, store.Config{URI: uri}).Close(t.Context()); err != nil {
+	if err := storetest.Open(t, driver.Config{URI: uri}).Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s, err := postgres.Open(t.Context(), postgres.Options{URI: server.Via(link, uri), Existing: true})
@@ -147,7 +148,7 @@ func TestWatchThatWaitsForAnotherEndsInTime(t *testing.T) {
 	defer link.Unblock()
 	first, second := make(chan error, 1), make(chan error, 1)
 	watch := func(ctx context.Context, done chan<- error) {
-		_, err := s.Watch(ctx, store.Interest{})
+		_, err := s.Watch(ctx, driver.Interest{})
 		done <- err
 	}
 	go watch(t.Context(), first)
@@ -161,7 +162,7 @@ func TestWatchThatWaitsForAnotherEndsInTime(t *testing.T) {
 	go watch(ctx, second)
 	select {
 	case err := <-second:
-		if !errors.Is(err, store.ErrUnavailable) {
+		if !errors.Is(err, driver.ErrUnavailable) {
 			t.Errorf("the second: %v", err)
 		}
 	case err := <-first:

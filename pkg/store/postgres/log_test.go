@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -38,8 +38,8 @@ func newOwned(t *testing.T) *owned {
 }
 
 // as is how a role opens the store.
-func (o *owned) as(role string) store.Config {
-	return store.Config{URI: with(o.t, o.uri, func(u *url.URL) { u.User = url.User(role) })}
+func (o *owned) as(role string) driver.Config {
+	return driver.Config{URI: with(o.t, o.uri, func(u *url.URL) { u.User = url.User(role) })}
 }
 
 // exec runs statements as the superuser.
@@ -145,7 +145,7 @@ func TestHeldLog(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindPostgres).Database()
 	var release func()
 	storetest.BrokenLog{
-		Config: store.Config{URI: uri, Timeout: 6 * time.Second}, Break: func() { release = hold(t, uri, "notifications") },
+		Config: driver.Config{URI: uri, Timeout: 6 * time.Second}, Break: func() { release = hold(t, uri, "notifications") },
 		Told: "see pg_locks and pg_stat_activity; wait for who has it", Mend: func() { release() },
 	}.Run(t)
 }
@@ -198,7 +198,7 @@ func TestPieces(t *testing.T) {
 			}
 			o.exec(`ALTER TABLE default_overrides DISABLE TRIGGER ALL`, `DROP TRIGGER default_locks_update ON default_locks`)
 		},
-		DropTable: func(t *testing.T, kind store.Kind) {
+		DropTable: func(t *testing.T, kind driver.Kind) {
 			t.Helper()
 			o.exec(`DROP TABLE default_` + kind.Info().Plural)
 		},
@@ -206,7 +206,7 @@ func TestPieces(t *testing.T) {
 	o.exec(`CREATE TABLE default_locks (LIKE default_values INCLUDING ALL)`, `ALTER TABLE default_locks OWNER TO `+o.owner,
 		`DROP FUNCTION default_note CASCADE`)
 	s := storetest.Open(t, owner)
-	notes, err := s.Watch(t.Context(), store.Interest{})
+	notes, err := s.Watch(t.Context(), driver.Interest{})
 	if err != nil {
 		t.Fatal(err)
 	}

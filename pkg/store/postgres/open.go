@@ -11,7 +11,7 @@
 // more. A statement is never cancelled: PostgreSQL ends the wait for a synchronous standby then, and shows a write that
 // the standby may never get.
 //
-// To import this package registers it for URIs that begin with postgres: (see [store.Register]).
+// To import this package registers it for URIs that begin with postgres: (see [driver.Register]).
 package postgres
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
@@ -57,7 +57,7 @@ type Options struct {
 	// Timeout bounds calls whose context has no deadline: a sixth of the lease's duration. Half of it is how long one
 	// host of several may take to connect at first. Default: DefaultTimeout.
 	Timeout time.Duration
-	// Renew is that of a [store.Config].
+	// Renew is that of a [driver.Config].
 	Renew func() (string, error)
 	// Existing opens what was set up before: no table is made, and nothing listens before there is a watch.
 	Existing bool
@@ -65,14 +65,14 @@ type Options struct {
 	Logger logr.Logger
 }
 
-// Open connects and sets the tables up, all within ctx. Errors wrap [store.ErrInvalid] when it is no use to try again,
-// [store.ErrSchema] when another version of the program set the tables up, else [store.ErrUnavailable]. They hold no
+// Open connects and sets the tables up, all within ctx. Errors wrap [driver.ErrInvalid] when it is no use to try again,
+// [driver.ErrSchema] when another version of the program set the tables up, else [driver.ErrUnavailable]. They hold no
 // secret.
-func Open(ctx context.Context, o Options) (store.Store, error) {
+func Open(ctx context.Context, o Options) (driver.Store, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
 	}
-	c, err := driver{}.Parse(store.Config{
+	c, err := registered{}.Parse(driver.Config{
 		URI: o.URI, Renew: o.Renew, Database: o.Database, Cluster: o.Cluster, Logger: o.Logger,
 	})
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *server) connect(ctx context.Context) error {
 }
 
 // newServer makes the client; nothing is dialled.
-func newServer(ctx context.Context, c store.Config, o Options) (*server, error) {
+func newServer(ctx context.Context, c driver.Config, o Options) (*server, error) {
 	source, err := storeuri.NewSource(c, secretParams, func(uri string) (*pgx.ConnConfig, error) {
 		return parse(uri, c.Database)
 	})
@@ -156,7 +156,7 @@ func parse(uri, database string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(uri)
 	if err != nil { // as text only: it may quote the URI
 		text := storeuri.Scrub(err.Error(), secretParams.Of(uri))
-		return nil, fmt.Errorf("PostgreSQL %s: %w: %s", secretParams.Redact(uri), store.ErrInvalid, text)
+		return nil, fmt.Errorf("PostgreSQL %s: %w: %s", secretParams.Redact(uri), driver.ErrInvalid, text)
 	}
 	delete(config.RuntimeParams, storeuri.ParamPoll) // unknown to the server
 	config.Database = database
@@ -203,7 +203,7 @@ const DefaultDatabase = "shardctl"
 
 const defaultPort = 5432
 
-func init() { store.Register(scheme, driver{}) }
+func init() { driver.Register(scheme, registered{}) }
 
 // syntax is that of libpq's URIs, as far as it is of use here.
 var syntax = storeuri.Syntax{DefaultPort: defaultPort, Params: []string{
@@ -217,22 +217,22 @@ var secretParams = storeuri.Secrets{"sslpassword", "password"}
 var sslModes = []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
 
 // driver is what the registry knows of PostgreSQL.
-type driver struct{}
+type registered struct{}
 
-// Name implements [store.Driver].
-func (driver) Name() string { return "postgresql" }
+// Name implements [driver.Driver].
+func (registered) Name() string { return "postgresql" }
 
-// Form implements [store.Driver].
-func (driver) Form(scheme string) string { return scheme + "://HOST…" }
+// Form implements [driver.Driver].
+func (registered) Form(scheme string) string { return scheme + "://HOST…" }
 
-// Parse implements [store.Driver].
-func (driver) Parse(c store.Config) (store.Config, error) {
+// Parse implements [driver.Driver].
+func (registered) Parse(c driver.Config) (driver.Config, error) {
 	u, err := syntax.Parse(c.URI)
 	if err != nil {
 		return c, err
 	}
 	if mode := cmp.Or(u.Param("sslmode"), sslModes[0]); !slices.Contains(sslModes, mode) {
-		return c, &store.FieldError{
+		return c, &driver.FieldError{
 			Field: "uri", Text: "has a wrong sslmode, must be one of " + strings.Join(sslModes, ", "),
 		}
 	}
@@ -247,25 +247,25 @@ func (driver) Parse(c store.Config) (store.Config, error) {
 		c.Database, field = cmp.Or(u.Path, DefaultDatabase), "uri"
 	}
 	if len(c.Database) > maxName || strings.ContainsAny(c.Database, "/\x00") {
-		return c, &store.FieldError{Field: field, Text: "names a wrong database, must be at most 63 bytes without /"}
+		return c, &driver.FieldError{Field: field, Text: "names a wrong database, must be at most 63 bytes without /"}
 	}
 	c.Cluster, err = engine.Cluster(c.Cluster)
 	return c, err
 }
 
-// Redact implements [store.Driver].
-func (driver) Redact(uri string) string { return secretParams.Redact(uri) }
+// Redact implements [driver.Driver].
+func (registered) Redact(uri string) string { return secretParams.Redact(uri) }
 
-// SecretVariables implements [store.SecretReader]. pgx reads the password from the environment, as libpq does, and the
+// SecretVariables implements [driver.SecretReader]. pgx reads the password from the environment, as libpq does, and the
 // files that hold one or a key. A certificate without its key, or a service without its file, would make psql fail.
-func (driver) SecretVariables(store.Config) []string {
+func (registered) SecretVariables(driver.Config) []string {
 	return []string{
 		"PGPASSWORD", "PGPASSFILE", "PGSERVICE", "PGSERVICEFILE", "PGSSLCERT", "PGSSLKEY", "PGSSLPASSWORD",
 	}
 }
 
-// Open implements [store.Driver].
-func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
+// Open implements [driver.Driver].
+func (registered) Open(ctx context.Context, c driver.Config) (driver.Store, error) {
 	return Open(ctx, Options{
 		URI: c.URI, Renew: c.Renew, Database: c.Database, Cluster: c.Cluster, Timeout: c.Timeout,
 		Existing: c.Existing, Logger: c.Logger,

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testprocess"
@@ -50,32 +50,32 @@ func TestOpenRefuses(t *testing.T) {
 		says []string
 	}{
 		"wrong password": {
-			as(url.UserPassword("named", "s3cret-and-wrong")), store.ErrInvalid,
+			as(url.UserPassword("named", "s3cret-and-wrong")), driver.ErrInvalid,
 			[]string{server.Addr, "password authentication failed", "check the user, the password"},
 		},
-		"no such user": {as(url.User("nobody")), store.ErrInvalid, []string{`role "nobody" does not exist`}},
+		"no such user": {as(url.User("nobody")), driver.ErrInvalid, []string{`role "nobody" does not exist`}},
 		"no such database": {
-			with(t, uri, func(u *url.URL) { u.Path = "/missing" }), store.ErrInvalid,
+			with(t, uri, func(u *url.URL) { u.Path = "/missing" }), driver.ErrInvalid,
 			[]string{`database "missing" does not exist`, "create the database"},
 		},
 		"no right to create tables": {
-			as(url.User("poor")), store.ErrInvalid, []string{"docs/stores/postgresql.md"},
+			as(url.User("poor")), driver.ErrInvalid, []string{"docs/stores/postgresql.md"},
 		},
 		"a server that says it is too old": {
-			with(t, uri, func(u *url.URL) { u.RawQuery += "&search_path=old,pg_catalog" }), store.ErrInvalid,
+			with(t, uri, func(u *url.URL) { u.RawQuery += "&search_path=old,pg_catalog" }), driver.ErrInvalid,
 			[]string{"PostgreSQL 11, want 12 or newer: upgrade it"},
 		},
 		"no connection left": {
-			as(url.User("few")), store.ErrUnavailable, []string{"too many connections", "raise max_connections"},
+			as(url.User("few")), driver.ErrUnavailable, []string{"too many connections", "raise max_connections"},
 		},
 		"no TLS there": {
-			with(t, uri, func(u *url.URL) { u.RawQuery = "sslmode=require" }), store.ErrUnavailable,
+			with(t, uri, func(u *url.URL) { u.RawQuery = "sslmode=require" }), driver.ErrUnavailable,
 			[]string{"server refused TLS connection"},
 		},
-		"no server": {"postgres://127.0.0.1:1/x?sslmode=disable", store.ErrUnavailable, []string{"127.0.0.1:1"}},
+		"no server": {"postgres://127.0.0.1:1/x?sslmode=disable", driver.ErrUnavailable, []string{"127.0.0.1:1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			storetest.WantRefused(t, store.Config{URI: tt.uri}, tt.kind, tt.says...)
+			storetest.WantRefused(t, driver.Config{URI: tt.uri}, tt.kind, tt.says...)
 		})
 	}
 }
@@ -91,7 +91,7 @@ func TestReadOnly(t *testing.T) {
 	uri := pair.Primary.Database()
 	standby := strings.ReplaceAll(uri, pair.Primary.Addr, pair.Standby.Addr)
 	_, err := postgres.Open(t.Context(), postgres.Options{URI: standby, Database: "postgres"})
-	storetest.WantError(t, err, store.ErrUnavailable, "read-only", "name the primary")
+	storetest.WantError(t, err, driver.ErrUnavailable, "read-only", "name the primary")
 
 	s := openBrief(t, uri)
 	calls.Until(t, s, increment("g"))
@@ -101,15 +101,15 @@ func TestReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 100 {
-		if calls.One(t, s, increment("g")).Status == store.Unknown {
+		if calls.One(t, s, increment("g")).Status == driver.Unknown {
 			break
 		}
 	}
 	out := calls.One(t, s, increment("g"))
-	if out.Status != store.Unknown {
+	if out.Status != driver.Unknown {
 		t.Fatalf("of a server that is read-only: %+v", out)
 	}
-	storetest.WantError(t, out.Err, store.ErrUnavailable, "read-only")
+	storetest.WantError(t, out.Err, driver.ErrUnavailable, "read-only")
 	if err := postgres.Exec(t.Context(), uri,
 		`SET default_transaction_read_only = off`, `ALTER SYSTEM RESET default_transaction_read_only`,
 		`SELECT pg_reload_conf()`,
@@ -139,12 +139,12 @@ func TestTLS(t *testing.T) {
 		Stranger:  storetest.Files{Authority: otherCert, Cert: otherCert, Key: otherKey},
 		Untrusted: "sslrootcert",
 		Without: storetest.Refusal{
-			Kind: store.ErrInvalid, Says: "connection requires a valid client certificate",
+			Kind: driver.ErrInvalid, Says: "connection requires a valid client certificate",
 		},
-		Strange: storetest.Refusal{Kind: store.ErrInvalid, Says: "a certificate that the server takes in sslcert"},
+		Strange: storetest.Refusal{Kind: driver.ErrInvalid, Says: "a certificate that the server takes in sslcert"},
 	}.Run(t)
 	plain := with(t, uri, func(u *url.URL) { u.RawQuery = "sslmode=disable" })
-	storetest.WantRefused(t, store.Config{URI: plain}, store.ErrInvalid, "pg_hba.conf")
+	storetest.WantRefused(t, driver.Config{URI: plain}, driver.ErrInvalid, "pg_hba.conf")
 }
 
 // secure has a server take nothing but TLS with a client's certificate.
@@ -212,7 +212,7 @@ var see = []string{
 func TestReloadedSettings(t *testing.T) {
 	server := testservers.Start(t, testservers.KindPostgres)
 	uri := server.Database()
-	s := storetest.Open(t, store.Config{URI: uri})
+	s := storetest.Open(t, driver.Config{URI: uri})
 	if err := postgres.Exec(t.Context(), uri, see...); err != nil {
 		t.Fatal(err)
 	}
@@ -228,13 +228,13 @@ func TestReloadedSettings(t *testing.T) {
 		found := int64(0)
 		for deadline := time.Now().Add(patience); found == 0 && time.Now().Before(deadline); {
 			seq++
-			writer := store.WriterID{Session: "s", Seq: seq}
-			calls.Until(t, s, store.Change{Doc: store.Doc{
-				Kind: store.KindLock, ID: "g/" + setting, Rev: 1,
+			writer := driver.WriterID{Session: "s", Seq: seq}
+			calls.Until(t, s, driver.Change{Doc: driver.Doc{
+				Kind: driver.KindLock, ID: "g/" + setting, Rev: 1,
 				WriterID: writer,
 			}})
-			calls.Until(t, s, store.Change{Op: store.Delete, IfRev: 1, Doc: store.Doc{
-				Kind: store.KindLock, ID: "g/" + setting, WriterID: writer,
+			calls.Until(t, s, driver.Change{Op: driver.Delete, IfRev: 1, Doc: driver.Doc{
+				Kind: driver.KindLock, ID: "g/" + setting, WriterID: writer,
 			}})
 			found = value(t, uri, seen+`= '`+want+`'`)
 		}
@@ -278,7 +278,7 @@ func TestTwoSchemas(t *testing.T) {
 	in := func(schema string) string {
 		return with(t, uri, func(u *url.URL) { u.RawQuery += "&search_path=" + schema })
 	}
-	first, second := storetest.Open(t, store.Config{URI: in("a")}), storetest.Open(t, store.Config{URI: in("b")})
+	first, second := storetest.Open(t, driver.Config{URI: in("a")}), storetest.Open(t, driver.Config{URI: in("b")})
 	calls.Until(t, first, increment("g"))
 	calls.Until(t, second, increment("g"))
 	if err := postgres.Exec(t.Context(), in("b"), `UPDATE a.default_groups SET count = count + 1`); err != nil {

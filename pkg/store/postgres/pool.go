@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
@@ -397,7 +397,7 @@ func (c *connection) hello(ctx context.Context, lockTimeout string) (pooled bool
 	}
 	if version < minVersion {
 		return false, fmt.Errorf(
-			"%w: PostgreSQL %d, want %d or newer: upgrade it", store.ErrInvalid, version/10_000, minVersion/10_000,
+			"%w: PostgreSQL %d, want %d or newer: upgrade it", driver.ErrInvalid, version/10_000, minVersion/10_000,
 		)
 	}
 	return pid != own, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -32,11 +33,11 @@ func TestPooler(t *testing.T) {
 		"watch", "watch ends", "set-up at once", "unknown outcomes",
 	)
 	uri := server.Database()
-	problems := store.Problems(storetest.Open(t, store.Config{URI: through(uri)}))
+	problems := store.Problems(storetest.Open(t, driver.Config{URI: through(uri)}))
 	if len(problems) != 1 || problems[0].Reason != "StorePolled" {
 		t.Errorf("problems behind a pooler: %+v, want StorePolled", problems)
 	}
-	if problems := store.Problems(storetest.Open(t, store.Config{URI: uri})); len(problems) > 0 {
+	if problems := store.Problems(storetest.Open(t, driver.Config{URI: uri})); len(problems) > 0 {
 		t.Errorf("problems without one: %+v", problems)
 	}
 }
@@ -64,11 +65,11 @@ func TestPoolerStandbyAway(t *testing.T) {
 	calls.Until(t, s, increment("g"))
 	pair.Standby.Freeze()
 	for i := range int64(6) {
-		claim := store.Change{Doc: store.Doc{
-			Kind: store.KindLock, ID: fmt.Sprint("g/", i), Session: "s", Rev: 1,
-			WriterID: store.WriterID{Session: "s", Seq: i},
+		claim := driver.Change{Doc: driver.Doc{
+			Kind: driver.KindLock, ID: fmt.Sprint("g/", i), Session: "s", Rev: 1,
+			WriterID: driver.WriterID{Session: "s", Seq: i},
 		}}
-		if out := calls.One(t, s, claim); out.Status != store.Unknown {
+		if out := calls.One(t, s, claim); out.Status != driver.Unknown {
 			t.Fatalf("without a standby: %+v", out)
 		}
 	}
@@ -97,7 +98,7 @@ func TestPoolerMoved(t *testing.T) {
 	link.Lead(pair.Standby.Addr)
 	link.Cut()
 	for deadline := time.Now().Add(patience); ; {
-		reply, err := through.Read(t.Context(), store.KindGroup, "g")
+		reply, err := through.Read(t.Context(), driver.KindGroup, "g")
 		if err == nil {
 			t.Fatalf("a standby was read: %+v", reply.Docs)
 		}
@@ -126,7 +127,7 @@ END $note$`
 // With pollMillis watches look into the log, and a change notifies no one: it waits for no other that commits.
 func TestPolling(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindPostgres).Database()
-	if err := storetest.Open(t, store.Config{URI: uri}).Close(t.Context()); err != nil {
+	if err := storetest.Open(t, driver.Config{URI: uri}).Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := postgres.Exec(t.Context(), uri, olderNote, `DROP TABLE default_steps`); err != nil {
@@ -144,7 +145,7 @@ func TestPolling(t *testing.T) {
 	if _, err := other.Exec(t.Context(), `LISTEN default_notifications`); err != nil {
 		t.Fatal(err)
 	}
-	notes, err := s.Watch(t.Context(), store.Interest{})
+	notes, err := s.Watch(t.Context(), driver.Interest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +166,7 @@ func TestPolling(t *testing.T) {
 	}
 	for text, want := range map[string]string{"1": "must be 5 to 60000", "x": "must be"} {
 		_, err := postgres.Open(t.Context(), postgres.Options{URI: polling(t, uri, text)})
-		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("pollMillis=%s: %v", text, err)
 		}
 	}

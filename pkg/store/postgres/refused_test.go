@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -25,11 +26,11 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	storetest.Refused{
-		Open: func(t *testing.T) store.Store {
+		Open: func(t *testing.T) driver.Store {
 			t.Helper()
-			return storetest.Open(t, store.Config{URI: uri})
+			return storetest.Open(t, driver.Config{URI: uri})
 		},
-		Refuse: func(_ *testing.T, kind store.Kind) (mend func()) {
+		Refuse: func(_ *testing.T, kind driver.Kind) (mend func()) {
 			table := "ALTER TABLE default_" + kind.Info().Plural
 			run(table+" ADD COLUMN owner text NOT NULL DEFAULT 'x'", table+" ALTER COLUMN owner DROP DEFAULT")
 			return func() { run(table + " DROP COLUMN owner") }
@@ -50,9 +51,9 @@ func TestSettingsAreLookedAtAgain(t *testing.T) {
 		}
 	}
 	storetest.Settings{
-		Open: func(t *testing.T) store.Store {
+		Open: func(t *testing.T) driver.Store {
 			t.Helper()
-			return storetest.Open(t, store.Config{URI: uri})
+			return storetest.Open(t, driver.Config{URI: uri})
 		},
 		Spoil: set("SET full_page_writes = off"), Mend: set("SET full_page_writes = on"), Reason: "StoreNotDurable",
 	}.Run(t)
@@ -67,7 +68,7 @@ func TestReadOnlyBySetting(t *testing.T) {
 		t.Fatal(err)
 	}
 	database, admin := config.Database, strings.Replace(uri, "/"+config.Database, "/postgres", 1)
-	s := storetest.Open(t, store.Config{URI: uri, Timeout: time.Second})
+	s := storetest.Open(t, driver.Config{URI: uri, Timeout: time.Second})
 	for _, text := range []string{
 		"ALTER DATABASE " + database + " SET default_transaction_read_only = on",
 		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + database + "'",
@@ -77,7 +78,7 @@ func TestReadOnlyBySetting(t *testing.T) {
 		}
 	}
 	for end := time.Now().Add(time.Minute); ; {
-		_, err := s.Read(t.Context(), store.KindLock, "g/a")
+		_, err := s.Read(t.Context(), driver.KindLock, "g/a")
 		if err != nil && strings.Contains(err.Error(), "default_transaction_read_only is on") {
 			return
 		}
@@ -121,7 +122,7 @@ func TestReadersOfTheLog(t *testing.T) {
 				}
 			}
 			var got []string
-			for _, p := range store.Problems(storetest.Open(t, store.Config{URI: uri})) {
+			for _, p := range store.Problems(storetest.Open(t, driver.Config{URI: uri})) {
 				got = append(got, p.Reason)
 				if p.Reason == "StoreUnchecked" && strings.Contains(p.Message, "name one") {
 					t.Errorf("%s: dangerous advice", p.Message)
@@ -137,7 +138,7 @@ func TestReadersOfTheLog(t *testing.T) {
 // While a synchronous standby is away, writes say that they wait for it, and not only that rows are locked.
 func TestStandbyAwayIsTold(t *testing.T) {
 	pair := testservers.StartPostgresPair(t)
-	s := storetest.Open(t, store.Config{URI: pair.Primary.Database(), Timeout: time.Second})
+	s := storetest.Open(t, driver.Config{URI: pair.Primary.Database(), Timeout: time.Second})
 	pair.Standby.Freeze()
 	defer pair.Standby.Thaw()
 	for rev, end := int64(0), time.Now().Add(time.Minute); ; {
@@ -147,7 +148,7 @@ func TestStandbyAwayIsTold(t *testing.T) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
-		case outs[0].Status == store.Applied:
+		case outs[0].Status == driver.Applied:
 			rev++
 		case outs[0].Err != nil && strings.Contains(outs[0].Err.Error(), "wait for a synchronous standby that is away"):
 			return

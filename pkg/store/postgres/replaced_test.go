@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -20,7 +20,7 @@ func swapped(t *testing.T, server *testservers.Server) (uri string, swap func())
 	t.Helper()
 	uri = server.Database()
 	other := server.Database()
-	if err := storetest.Open(t, store.Config{URI: other}).Close(t.Context()); err != nil {
+	if err := storetest.Open(t, driver.Config{URI: other}).Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	a, b := databaseOf(t, uri), databaseOf(t, other)
@@ -69,10 +69,10 @@ func TestReplacedBehindAPooler(t *testing.T) {
 
 func replaced(t *testing.T, server *testservers.Server, through func(uri string) string) {
 	t.Helper()
-	open := func(uri string) func(*testing.T) store.Store {
-		return func(t *testing.T) store.Store {
+	open := func(uri string) func(*testing.T) driver.Store {
+		return func(t *testing.T) driver.Store {
 			t.Helper()
-			return storetest.Open(t, store.Config{URI: through(uri), Timeout: time.Second})
+			return storetest.Open(t, driver.Config{URI: through(uri), Timeout: time.Second})
 		}
 	}
 	t.Run("swapped", func(t *testing.T) {

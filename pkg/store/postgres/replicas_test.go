@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -33,7 +33,7 @@ func TestConnectionsOfFiftyReplicas(t *testing.T) {
 			}
 			marked.Done()
 			<-done
-			for _, one := range []store.Store{s, guard} {
+			for _, one := range []driver.Store{s, guard} {
 				if one != nil && one.Close(ctx) != nil {
 					t.Error("not closed")
 				}
@@ -51,14 +51,14 @@ func TestConnectionsOfFiftyReplicas(t *testing.T) {
 }
 
 // replica opens the stores of a replica and of its guard; nil where it failed.
-func replica(ctx context.Context, t *testing.T, uri string) (s, guard store.Store) {
+func replica(ctx context.Context, t *testing.T, uri string) (s, guard driver.Store) {
 	t.Helper()
 	s, err := postgres.Open(ctx, postgres.Options{URI: uri})
 	if err != nil {
 		t.Error(err)
 		return nil, nil
 	}
-	if _, err := s.Watch(ctx, store.Interest{}); err != nil {
+	if _, err := s.Watch(ctx, driver.Interest{}); err != nil {
 		t.Error(err)
 	}
 	if guard, err = postgres.Open(ctx, postgres.Options{URI: uri, Existing: true}); err != nil {
@@ -68,12 +68,12 @@ func replica(ctx context.Context, t *testing.T, uri string) (s, guard store.Stor
 }
 
 // callAll writes by all at once.
-func callAll(t *testing.T, group string, stores ...store.Store) {
+func callAll(t *testing.T, group string, stores ...driver.Store) {
 	t.Helper()
 	var calls sync.WaitGroup
 	for i, one := range stores {
-		calls.Go(func() { ends(t, one, patience, store.Applied, increment(fmt.Sprint(group, "/", i))) })
-		calls.Go(func() { ends(t, one, patience, store.Applied, storetest.Heartbeat(fmt.Sprint(group, "-", i), 0)) })
+		calls.Go(func() { ends(t, one, patience, driver.Applied, increment(fmt.Sprint(group, "/", i))) })
+		calls.Go(func() { ends(t, one, patience, driver.Applied, storetest.Heartbeat(fmt.Sprint(group, "-", i), 0)) })
 	}
 	calls.Wait()
 }

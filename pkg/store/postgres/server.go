@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
@@ -32,7 +32,7 @@ type server struct {
 func (s *server) Identity() *sqlstore.Identity { return &s.calls.connector.identity }
 
 // Problems implements [sqlstore.Server].
-func (s *server) Problems() []store.Problem { return s.problems.All() }
+func (s *server) Problems() []driver.Problem { return s.problems.All() }
 
 // Look implements [sqlstore.Server].
 func (s *server) Look(ctx context.Context) error {
@@ -210,7 +210,7 @@ func (dialect) ServerTexts() sqlstore.ServerTexts {
 
 // noRevision is true of a row that counts as absent.
 func noRevision(row string) string {
-	return fmt.Sprintf(`(%[1]s.rev < 1 OR %[1]s.rev > %[2]d)`, row, int64(store.MaxRev))
+	return fmt.Sprintf(`(%[1]s.rev < 1 OR %[1]s.rev > %[2]d)`, row, int64(driver.MaxRev))
 }
 
 func create(table string, columns []string) string {
@@ -229,7 +229,7 @@ func create(table string, columns []string) string {
 // clock, which no one has read of it.
 func increment(table string, columns []string) string {
 	sets := make([]string, 0, len(columns)-1)
-	odd := fmt.Sprintf(`old.rev = %[1]d OR old.count < 0 OR old.count >= %[1]d`, int64(store.MaxRev))
+	odd := fmt.Sprintf(`old.rev = %[1]d OR old.count < 0 OR old.count >= %[1]d`, int64(driver.MaxRev))
 	for _, column := range columns[1:] {
 		var kept string
 		switch column {
@@ -252,9 +252,9 @@ func increment(table string, columns []string) string {
 	)
 }
 
-// notify makes the triggers of a table. Their conditions are those of [store.Notable], and are tested before a function
+// notify makes the triggers of a table. Their conditions are those of [driver.Notable], and are tested before a function
 // is called: a heartbeat calls none.
-func notify(info store.KindInfo, table, log string) []sqlstore.Piece {
+func notify(info driver.KindInfo, table, log string) []sqlstore.Piece {
 	prefix := prefixOf(log)
 	var all []sqlstore.Piece
 	for event, condition := range map[string]string{
@@ -313,16 +313,16 @@ END $note$`, noteFunction(prefix), muteSetting, settingOn, prefix, quietSetting,
 }
 
 // conditions are those of an INSERT and of an UPDATE.
-var conditions = map[store.Notify][2]string{
-	store.NotifyAlways: {"true", "true"},
-	store.NotifyStates: {"true", "OLD.state <> NEW.state OR " + noRevision("OLD")},
-	store.NotifyFree:   {"NEW.next <> ''", "NEW.next <> '' OR OLD.session <> '' AND NEW.session = ''"},
+var conditions = map[driver.Notify][2]string{
+	driver.NotifyAlways: {"true", "true"},
+	driver.NotifyStates: {"true", "OLD.state <> NEW.state OR " + noRevision("OLD")},
+	driver.NotifyFree:   {"NEW.next <> ''", "NEW.next <> '' OR OLD.session <> '' AND NEW.session = ''"},
 }
 
 // channel is where notifications of a cluster's changes go, whose tables have names with this prefix.
 func channel(prefix string) string { return prefix + "notifications" }
 
-// Reasons of [store.Problem].
+// Reasons of [driver.Problem].
 const (
 	ReasonNotDurable    = "StoreNotDurable"    // a crash may lose what was acknowledged
 	ReasonNotReplicated = "StoreNotReplicated" // a failover may lose what was acknowledged
@@ -364,22 +364,22 @@ func (s *server) look(ctx context.Context) (found, error) {
 }
 
 // Inspect implements [sqlstore.Server].
-func (s *server) Inspect(ctx context.Context) (store.Inspection, error) {
+func (s *server) Inspect(ctx context.Context) (driver.Inspection, error) {
 	f, err := s.look(ctx)
-	return store.Inspection{Server: "PostgreSQL " + f.version, Settings: f.settings()}, err
+	return driver.Inspection{Server: "PostgreSQL " + f.version, Settings: f.settings()}, err
 }
 
-func (f found) settings() []store.Setting {
+func (f found) settings() []driver.Setting {
 	commit := f.commit
 	if weak(commit) {
 		commit = fmt.Sprintf("on in transactions of this store, %s in others", commit)
 	}
-	names := store.Setting{Name: "synchronous_standby_names", Value: f.names, Holds: true, Forgets: true}
+	names := driver.Setting{Name: "synchronous_standby_names", Value: f.names, Holds: true, Forgets: true}
 	if f.standbys > 0 {
 		names.Want = "one standby at least that each COMMIT waits for"
 		names.Holds = f.names != ""
 	}
-	return []store.Setting{
+	return []driver.Setting{
 		{Name: "fsync", Value: f.fsync, Want: "on", Holds: f.fsync == "on", Forgets: true},
 		{Name: "full_page_writes", Value: f.pages, Want: "on", Holds: f.pages == "on", Forgets: true},
 		{Name: "synchronous_commit", Value: commit, Want: "on or remote_apply", Holds: true},
@@ -388,18 +388,18 @@ func (f found) settings() []store.Setting {
 }
 
 // problems are those that settings make.
-func (f found) problems() []store.Problem {
-	var all []store.Problem
+func (f found) problems() []driver.Problem {
+	var all []driver.Problem
 	for _, setting := range f.settings() {
 		if setting.Holds {
 			continue
 		}
-		p := store.Problem{Reason: ReasonNotDurable, Message: fmt.Sprintf(
+		p := driver.Problem{Reason: ReasonNotDurable, Message: fmt.Sprintf(
 			"PostgreSQL's %s is %q: a crash may lose what was acknowledged; set it to %s", setting.Name, setting.Value,
 			setting.Want,
 		)}
 		if setting.Name == "synchronous_standby_names" {
-			p = store.Problem{Reason: ReasonNotReplicated, Message: fmt.Sprintf(
+			p = driver.Problem{Reason: ReasonNotReplicated, Message: fmt.Sprintf(
 				"PostgreSQL has %d standbys and waits for none (synchronous_standby_names is empty): a failover may lose "+
 					"what was acknowledged; name one at least that each COMMIT waits for", f.standbys,
 			)}
@@ -407,7 +407,7 @@ func (f found) problems() []store.Problem {
 		all = append(all, p)
 	}
 	if f.unknown > 0 && f.standbys == 0 && f.names == "" {
-		all = append(all, store.Problem{Reason: ReasonUnchecked, Message: fmt.Sprintf(
+		all = append(all, driver.Problem{Reason: ReasonUnchecked, Message: fmt.Sprintf(
 			"PostgreSQL sends its log to %d clients, and this user cannot tell whether they are standbys or backups: look at "+
 				"pg_stat_replication, or grant pg_monitor. Where one is a standby that may be promoted, each COMMIT has to wait "+
 				"for one (synchronous_standby_names), or a failover may lose what was acknowledged.", f.unknown,
@@ -417,8 +417,8 @@ func (f found) problems() []store.Problem {
 }
 
 // polled says that notifications do not arrive.
-func polled() store.Problem {
-	return store.Problem{Reason: ReasonPolled, Message: fmt.Sprintf(
+func polled() driver.Problem {
+	return driver.Problem{Reason: ReasonPolled, Message: fmt.Sprintf(
 		"PostgreSQL's notifications do not arrive, as behind a pooler in transaction mode: changes are looked for every %v; "+
 			"for less load and delay connect to the server itself, or use session mode", pollEvery,
 	)}

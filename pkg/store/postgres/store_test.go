@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
@@ -30,23 +30,23 @@ func TestStore(t *testing.T) {
 func database(uri string) storetest.Database {
 	return storetest.Database{
 		Quiet: true, Neighbour: storetest.Neighbour(uri),
-		Open: func(ctx context.Context) (store.Store, error) { return opened(ctx, uri) },
+		Open: func(ctx context.Context) (driver.Store, error) { return opened(ctx, uri) },
 		ShiftSchema: func(ctx context.Context, by int) error {
 			return postgres.Exec(ctx, uri, fmt.Sprintf(`UPDATE "default_schema" SET version = version + %d`, by))
 		},
-		Forget: func(ctx context.Context, kind store.Kind) error {
+		Forget: func(ctx context.Context, kind driver.Kind) error {
 			return postgres.Exec(ctx, uri, `DROP TABLE default_steps, "default_`+kind.Info().Plural+`"`)
 		},
-		Spoil: func(ctx context.Context, kind store.Kind, id string) error {
+		Spoil: func(ctx context.Context, kind driver.Kind, id string) error {
 			return postgres.Exec(ctx, uri, `UPDATE "default_`+kind.Info().Plural+`" SET rev = 0 WHERE id = '`+id+`'`)
 		},
-		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
+		Examined: func(ctx context.Context, kind driver.Kind, q driver.Query) (int64, error) {
 			return examined(ctx, uri, kind, q)
 		},
 	}
 }
 
-func opened(ctx context.Context, uri string) (store.Store, error) {
+func opened(ctx context.Context, uri string) (driver.Store, error) {
 	s, err := postgres.Open(ctx, postgres.Options{URI: uri})
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ type plan struct {
 }
 
 // examined is how many rows, or entries of an index, a List looks at.
-func examined(ctx context.Context, uri string, kind store.Kind, q store.Query) (int64, error) {
+func examined(ctx context.Context, uri string, kind driver.Kind, q driver.Query) (int64, error) {
 	conn, err := pgx.Connect(ctx, uri)
 	if err != nil {
 		return 0, err

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -47,14 +47,14 @@ func (s *syncs) take() int {
 func TestRoundTrips(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindPostgres)
 	link := server.Link()
-	s := storetest.Open(t, store.Config{URI: server.Via(link, server.Database())})
-	batch := func(round int64) []store.Change {
-		var changes []store.Change
+	s := storetest.Open(t, driver.Config{URI: server.Via(link, server.Database())})
+	batch := func(round int64) []driver.Change {
+		var changes []driver.Change
 		for i := range 20 {
-			for _, kind := range []store.Kind{store.KindLock, store.KindValue, store.KindSession} {
-				changes = append(changes, store.Change{IfRev: round, Doc: store.Doc{
+			for _, kind := range []driver.Kind{driver.KindLock, driver.KindValue, driver.KindSession} {
+				changes = append(changes, driver.Change{IfRev: round, Doc: driver.Doc{
 					Kind: kind, ID: fmt.Sprint("g/", i), Rev: round + 1,
-					WriterID: store.WriterID{Session: "s", Seq: round},
+					WriterID: driver.WriterID{Session: "s", Seq: round},
 				}})
 			}
 		}
@@ -70,11 +70,11 @@ func TestRoundTrips(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, out := range outs {
-			if out.Status != store.Applied {
+			if out.Status != driver.Applied {
 				t.Fatalf("round %d, change %d: %+v", round, i, out)
 			}
 		}
-		if _, err := s.Read(t.Context(), store.KindLock, "g/1", "g/2"); err != nil {
+		if _, err := s.Read(t.Context(), driver.KindLock, "g/1", "g/2"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -87,13 +87,13 @@ func TestRoundTrips(t *testing.T) {
 // Old lines of the log are deleted apart from the calls, which do not wait for that.
 func TestTrim(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindPostgres).Database()
-	s := storetest.Open(t, store.Config{URI: uri})
-	changes := make([]store.Change, 1000)
+	s := storetest.Open(t, driver.Config{URI: uri})
+	changes := make([]driver.Change, 1000)
 	for i := range changes {
 		changes[i] = increment(fmt.Sprint(i))
 	}
 	for range 3 {
-		ends(t, s, patience, store.Applied, changes...)
+		ends(t, s, patience, driver.Applied, changes...)
 	}
 	await(t, uri, `SELECT 1 WHERE (SELECT count(*) FROM default_notifications) <= 2000
 		UNION ALL SELECT 0 LIMIT 1`)
@@ -106,7 +106,7 @@ func TestTrim(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 5 { // the last is due to trim
-		ends(t, s, 10*brief, store.Applied, changes[200*i:200*(i+1)]...)
+		ends(t, s, 10*brief, driver.Applied, changes[200*i:200*(i+1)]...)
 	}
 	await(t, uri, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'DELETE %'
 		AND datname = current_database()`)

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // answerOf is what one server answered.
@@ -29,7 +29,7 @@ func ask[T any](ctx context.Context, m *members, f func(context.Context, *server
 			var got answerOf[T]
 			got.server = i
 			if !at.pace.begin(time.Now()) {
-				got.err = fmt.Errorf("server %d: %w: %w", i+1, store.ErrUnavailable, errBusy)
+				got.err = fmt.Errorf("server %d: %w: %w", i+1, driver.ErrUnavailable, errBusy)
 				answers <- got
 				return
 			}
@@ -52,7 +52,7 @@ func ask[T any](ctx context.Context, m *members, f func(context.Context, *server
 
 // tooFew says that no majority has answered, and why.
 func (m *members) tooFew(answered int, why error) error {
-	return fmt.Errorf("%w: %d of %d servers answered, want %d: %w", store.ErrUnavailable, answered, len(m.all),
+	return fmt.Errorf("%w: %d of %d servers answered, want %d: %w", driver.ErrUnavailable, answered, len(m.all),
 		m.majority(), why)
 }
 
@@ -179,12 +179,12 @@ func (p *patience) stop() { p.timer.Stop() }
 
 // unavailable says what was tried. What is not about the set-up may succeed when repeated.
 func unavailable(what string, err error) error {
-	for _, known := range []error{store.ErrUnavailable, store.ErrMalformed, store.ErrInvalid, store.ErrCannotWatch} {
+	for _, known := range []error{driver.ErrUnavailable, driver.ErrMalformed, driver.ErrInvalid, driver.ErrCannotWatch} {
 		if errors.Is(err, known) {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
-	return fmt.Errorf("%s: %w: %w", what, store.ErrUnavailable, err)
+	return fmt.Errorf("%s: %w: %w", what, driver.ErrUnavailable, err)
 }
 
 // causes are errors of several servers. Unlike those of [errors.Join] they are in one line, as people read them in

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
@@ -33,32 +33,32 @@ type counters struct {
 
 // add has each server count for itself. An increment is applied when a majority has counted it, so its counter rises
 // by as many as did. of are the indexes of the increments among changes.
-func (c *counters) add(ctx context.Context, changes []store.Change, of []int, outs []store.Outcome) {
-	own := make([]store.Change, len(of))
+func (c *counters) add(ctx context.Context, changes []driver.Change, of []int, outs []driver.Outcome) {
+	own := make([]driver.Change, len(of))
 	for j, i := range of {
-		own[j] = store.Change{Op: store.Increment, Doc: changes[i].Doc}
+		own[j] = driver.Change{Op: driver.Increment, Doc: changes[i].Doc}
 		own[j].Doc.ID, own[j].Doc.Body = counterID(changes[i].Doc.ID), nil
 	}
-	answers := ask(ctx, c.members, func(ctx context.Context, at *server) ([]store.Outcome, error) {
+	answers := ask(ctx, c.members, func(ctx context.Context, at *server) ([]driver.Outcome, error) {
 		client, _, err := at.serving()
 		if err != nil {
 			return nil, err
 		}
 		outs, err := client.Apply(ctx, own...)
 		if err == nil { // an empty disk counts as well
-			_, err = at.look(ctx, store.KindGroup, nil)
+			_, err = at.look(ctx, driver.KindGroup, nil)
 		}
 		return outs, err
 	})
 	acknowledged := make([]int, len(of))
 	var refused []error
 	need := c.members.majority()
-	err := gather(ctx, answers, nil, func(got answerOf[[]store.Outcome]) bool {
+	err := gather(ctx, answers, nil, func(got answerOf[[]driver.Outcome]) bool {
 		if got.err != nil {
 			return false
 		}
 		for j, out := range got.value {
-			if out.Status == store.Applied {
+			if out.Status == driver.Applied {
 				acknowledged[j]++
 			} else {
 				refused = append(refused, fmt.Errorf("server %d: %w", got.server+1, join(out.Err, errNotCounted)))
@@ -68,9 +68,9 @@ func (c *counters) add(ctx context.Context, changes []store.Change, of []int, ou
 	})
 	err = join(append(refused, err)...)
 	for j, i := range of {
-		outs[i] = store.Outcome{Status: store.Applied}
+		outs[i] = driver.Outcome{Status: driver.Applied}
 		if acknowledged[j] < need {
-			outs[i] = store.AllUnknown(1, err)[0]
+			outs[i] = driver.AllUnknown(1, err)[0]
 		}
 	}
 }
@@ -88,19 +88,19 @@ func (c *counters) shown(group string, server int, n ballot.Count) {
 }
 
 // with adds the counter of a group to its document; nil: there is neither.
-func (c *counters) with(group string, d *store.Doc) *store.Doc {
+func (c *counters) with(group string, d *driver.Doc) *driver.Doc {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all[group] == nil {
 		return d
 	}
 	n := c.all[group].Sum()
-	sum := store.Doc{Kind: store.KindGroup, ID: group}
+	sum := driver.Doc{Kind: driver.KindGroup, ID: group}
 	if d != nil {
 		sum = *d
 	}
 	sum.Count += n.Count
 	sum.Rev = max(sum.Rev+n.Count, n.Rev)
-	sum.WriterID = store.WriterID{}
+	sum.WriterID = driver.WriterID{}
 	return &sum
 }

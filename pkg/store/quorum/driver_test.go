@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/quorum"
 	_ "github.com/shardctl/shardctl/pkg/store/redis"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
@@ -50,9 +51,9 @@ func TestWrongURIs(t *testing.T) {
 			"quorum:redis://a?nodes=2,redis://b,redis://c":            "leave nodes out",
 		},
 		Configs: []storetest.Parsed{
-			{Config: store.Config{URI: three, Database: "d"}, Field: "database", Says: `is "d", must be left out`},
+			{Config: driver.Config{URI: three, Database: "d"}, Field: "database", Says: `is "d", must be left out`},
 			{
-				Config: store.Config{URI: three, Cluster: strings.Repeat("c", 60)}, Field: "cluster",
+				Config: driver.Config{URI: three, Cluster: strings.Repeat("c", 60)}, Field: "cluster",
 				Says: "a quorum adds .quorum to it",
 			},
 		},
@@ -74,7 +75,7 @@ func TestOpenByURI(t *testing.T) {
 	uri := "quorum:sqlite:" + filepath.Join(dir, "a") + ",sqlite:" + filepath.Join(dir, "b") + ",sqlite:" +
 		filepath.Join(dir, "c")
 	s := setUpURI(t, uri)
-	if out := apply(t, s, put("g/a", 0, 1, 1)); out.Status != store.Applied {
+	if out := apply(t, s, put("g/a", 0, 1, 1)); out.Status != driver.Applied {
 		t.Fatalf("%+v", out)
 	}
 	eventually(t, func() error { return allCount(s) })
@@ -83,7 +84,7 @@ func TestOpenByURI(t *testing.T) {
 		t.Errorf("%+v, %v", is, err)
 	}
 	shown := func(name, value string) bool {
-		return slices.ContainsFunc(is.Settings, func(one store.Setting) bool {
+		return slices.ContainsFunc(is.Settings, func(one driver.Setting) bool {
 			return one.Name == name && strings.Contains(one.Value, value) && one.Holds
 		})
 	}
@@ -94,7 +95,7 @@ func TestOpenByURI(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := strings.Replace(uri, filepath.Join(dir, "b"), filepath.Join(dir, "d"), 1)
-	if s, err := store.Open(t.Context(), store.Config{URI: other}); !errors.Is(err, store.ErrInvalid) {
+	if s, err := store.Open(t.Context(), driver.Config{URI: other}); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("another list of servers is opened: %v, %v", s, err)
 	}
 }

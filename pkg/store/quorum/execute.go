@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
@@ -41,7 +41,7 @@ func (a answer) settled() bool { return a.given || a.foreign }
 // execution carries requests out on one server, by compare-and-set on its records. One message holds many of them.
 type execution struct {
 	server  *server
-	client  store.Store
+	client  driver.Store
 	lineage string // of the store, on which records are remembered
 	nonce   func() int64
 	asked   []request
@@ -72,12 +72,12 @@ func (s *server) execute(ctx context.Context, asked []request, nonce func() int6
 			return e.answers, err
 		}
 	}
-	return e.answers, fmt.Errorf("%w: %w", store.ErrUnavailable, errFought)
+	return e.answers, fmt.Errorf("%w: %w", driver.ErrUnavailable, errFought)
 }
 
 // recall finds the records that are still asked for: those that are remembered, else by reading them.
 func (e *execution) recall(ctx context.Context) error {
-	unknown := map[store.Kind][]string{}
+	unknown := map[driver.Kind][]string{}
 	for i, q := range e.asked {
 		if e.answers[i].settled() {
 			continue
@@ -117,7 +117,7 @@ func (e *execution) try(ctx context.Context) (left bool, err error) {
 	if err := e.setFloors(ctx); err != nil {
 		return false, err
 	}
-	var changes []store.Change
+	var changes []driver.Change
 	var written []record
 	var of []int
 	for i, q := range e.asked {
@@ -136,7 +136,7 @@ func (e *execution) try(ctx context.Context) (left bool, err error) {
 			r.acceptor, r.fresh = next, false
 		}
 		d := r.document(q.key, e.now, e.nonce())
-		changes = append(changes, store.Change{IfRev: r.rev, Doc: d, Lineage: e.lineage})
+		changes = append(changes, driver.Change{IfRev: r.rev, Doc: d, Lineage: e.lineage})
 		r.rev = d.Rev
 		written, of = append(written, r), append(of, i)
 	}
@@ -149,8 +149,8 @@ func (e *execution) try(ctx context.Context) (left bool, err error) {
 	}
 	for j, out := range outs {
 		e.settle(of[j], written[j], out)
-		left = left || !e.answers[of[j]].settled() && out.Status != store.Unknown
-		if out.Status == store.Unknown {
+		left = left || !e.answers[of[j]].settled() && out.Status != driver.Unknown
+		if out.Status == driver.Unknown {
 			err = out.Err
 		}
 	}
@@ -166,13 +166,13 @@ func unchanged(q request, r record) bool {
 }
 
 // settle takes the outcome of one write.
-func (e *execution) settle(i int, wrote record, out store.Outcome) {
+func (e *execution) settle(i int, wrote record, out driver.Outcome) {
 	k := e.asked[i].key
 	switch {
-	case out.Status == store.Unknown:
+	case out.Status == driver.Unknown:
 		e.server.forget(k)
 		return
-	case out.Status == store.Applied:
+	case out.Status == driver.Applied:
 		e.records[i] = wrote
 		e.server.remember(k, wrote)
 		if !wrote.fresh {
@@ -197,7 +197,7 @@ func (e *execution) settle(i int, wrote record, out store.Outcome) {
 // setFloors reads the floors for records that were just made, by this process or another one. It is read after the
 // record was made: a floor that was raised before it was removed is never missed. The identity is looked at as well.
 func (e *execution) setFloors(ctx context.Context) error {
-	floors := map[store.Kind]int64{}
+	floors := map[driver.Kind]int64{}
 	for i, q := range e.asked {
 		if !e.records[i].fresh || e.answers[i].settled() {
 			continue

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/pkg/store/quorum"
 )
@@ -26,9 +26,9 @@ func mustOpen(t *testing.T, m *memServers) *quorum.Store {
 	return s
 }
 
-func put(id string, ifRev, rev int64, writer int64) store.Change {
-	return store.Change{IfRev: ifRev, Doc: store.Doc{
-		Kind: store.KindLock, ID: id, Rev: rev, WriterID: store.WriterID{Session: "w", Seq: writer},
+func put(id string, ifRev, rev int64, writer int64) driver.Change {
+	return driver.Change{IfRev: ifRev, Doc: driver.Doc{
+		Kind: driver.KindLock, ID: id, Rev: rev, WriterID: driver.WriterID{Session: "w", Seq: writer},
 	}}
 }
 
@@ -39,13 +39,13 @@ func TestEditedRecordIsOneServersAlone(t *testing.T) {
 	s := mustOpen(t, m)
 	eventually(t, func() error { return allCount(s) })
 	for i := range int64(5) {
-		if out := apply(t, s, put(fmt.Sprint("g/", i), 0, 1, i)); out.Status != store.Applied {
+		if out := apply(t, s, put(fmt.Sprint("g/", i), 0, 1, i)); out.Status != driver.Applied {
 			t.Fatalf("%+v", out)
 		}
 	}
 	edited := 0
 	for ; ; edited++ { // the first server that has it: two do, and which ones depends on who was faster
-		found, err := m.servers[edited].Read(t.Context(), store.KindLock, "g/2")
+		found, err := m.servers[edited].Read(t.Context(), driver.KindLock, "g/2")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,14 +53,14 @@ func TestEditedRecordIsOneServersAlone(t *testing.T) {
 			break
 		}
 	}
-	if err := spoil(t.Context(), m.servers[edited], store.KindLock, "g/2"); err != nil {
+	if err := spoil(t.Context(), m.servers[edited], driver.KindLock, "g/2"); err != nil {
 		t.Fatal(err)
 	}
 	other := mustOpen(t, m) // it remembers no record
 	eventually(t, func() error { return allCount(other) })
 	list := func(docs, unreadable int) {
 		t.Helper()
-		found, err := other.List(t.Context(), store.KindLock, store.Query{})
+		found, err := other.List(t.Context(), driver.KindLock, driver.Query{})
 		if err != nil || len(found.Docs) != docs || len(found.Unreadable) != unreadable {
 			t.Fatalf("listed %d locks and %+v, %v; want %d and %d", len(found.Docs), found.Unreadable, err, docs,
 				unreadable)
@@ -70,17 +70,17 @@ func TestEditedRecordIsOneServersAlone(t *testing.T) {
 	away := (edited + 1) % 3
 	m.leave(away)
 	list(4, 1)
-	if out := apply(t, other, put("g/3", 1, 2, 10)); out.Status != store.Applied {
+	if out := apply(t, other, put("g/3", 1, 2, 10)); out.Status != driver.Applied {
 		t.Fatalf("another lock: %+v", out)
 	}
 	m.back(away)
 	list(5, 0)
-	if out := apply(t, other, put("g/2", 1, 2, 11)); out.Status != store.Applied {
+	if out := apply(t, other, put("g/2", 1, 2, 11)); out.Status != driver.Applied {
 		t.Fatalf("the lock itself: %+v", out)
 	}
 }
 
-func apply(t *testing.T, s store.Store, c store.Change) store.Outcome {
+func apply(t *testing.T, s driver.Store, c driver.Change) driver.Outcome {
 	t.Helper()
 	outs, err := s.Apply(t.Context(), c)
 	if err != nil {
@@ -89,9 +89,9 @@ func apply(t *testing.T, s store.Store, c store.Change) store.Outcome {
 	return outs[0]
 }
 
-func wantRev(t *testing.T, s store.Store, id string, rev int64) {
+func wantRev(t *testing.T, s driver.Store, id string, rev int64) {
 	t.Helper()
-	reply, err := s.Read(t.Context(), store.KindLock, id)
+	reply, err := s.Read(t.Context(), driver.KindLock, id)
 	if err != nil || len(reply.Docs) != 1 || reply.Docs[0].Rev != rev {
 		t.Fatalf("read %s: %+v, %v; want revision %d", id, reply.Docs, err, rev)
 	}
@@ -106,7 +106,7 @@ func TestMinorityAwayIsNotWaitedFor(t *testing.T) {
 		m.leave(0, 4)
 		begun := time.Now()
 		for i := range int64(50) {
-			if out := apply(t, s, put("g/a", i, i+1, i)); out.Status != store.Applied {
+			if out := apply(t, s, put("g/a", i, i+1, i)); out.Status != driver.Applied {
 				t.Fatalf("write %d: %+v", i, out)
 			}
 		}
@@ -124,21 +124,21 @@ func TestMajorityAway(t *testing.T) {
 	t.Parallel()
 	m := newMemory(5)
 	s := mustOpen(t, m)
-	if out := apply(t, s, put("g/a", 0, 1, 1)); out.Status != store.Applied {
+	if out := apply(t, s, put("g/a", 0, 1, 1)); out.Status != driver.Applied {
 		t.Fatalf("%+v", out)
 	}
 	m.leave(0, 1, 2)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	outs, err := s.Apply(ctx, put("g/a", 1, 2, 2))
-	if err != nil || outs[0].Status != store.Unknown || !errors.Is(outs[0].Err, store.ErrUnavailable) {
+	if err != nil || outs[0].Status != driver.Unknown || !errors.Is(outs[0].Err, driver.ErrUnavailable) {
 		t.Fatalf("without a majority: %+v, %v", outs, err)
 	}
-	if _, err := s.Read(ctx, store.KindLock, "g/a"); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := s.Read(ctx, driver.KindLock, "g/a"); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatalf("read without a majority: %v", err)
 	}
 	m.back(0, 1, 2)
-	if out := apply(t, s, put("g/a", 1, 2, 2)); out.Status != store.Applied { // the same write
+	if out := apply(t, s, put("g/a", 1, 2, 2)); out.Status != driver.Applied { // the same write
 		t.Fatalf("repeated: %+v", out)
 	}
 	wantRev(t, mustOpen(t, m), "g/a", 2)
@@ -160,7 +160,7 @@ func TestForgottenBallotsAreNotUsedAgain(t *testing.T) {
 		for _, c := range m.clients[i] {
 			var away atomic.Bool
 			c.Fault(func(call memory.Call) memory.Verdict {
-				accepts := slices.ContainsFunc(call.Changes, func(c store.Change) bool {
+				accepts := slices.ContainsFunc(call.Changes, func(c driver.Change) bool {
 					return c.Doc.ID == "g/a" && strings.Fields(c.Doc.WriterID.Session)[3] != "-"
 				})
 				if accepts {
@@ -177,7 +177,7 @@ func TestForgottenBallotsAreNotUsedAgain(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	outs, err := s.Apply(ctx, put("g/a", 0, 10, 1))
 	cancel()
-	if err != nil || outs[0].Status != store.Unknown {
+	if err != nil || outs[0].Status != driver.Unknown {
 		t.Fatalf("%+v, %v", outs, err)
 	}
 	off.Store(true)
@@ -185,7 +185,7 @@ func TestForgottenBallotsAreNotUsedAgain(t *testing.T) {
 		apply(t, s, put(fmt.Sprint("g/other", i), 0, 1, 100+i))
 	}
 	m.leave(0)
-	if out := apply(t, s, put("g/a", 0, 20, 2)); out.Status != store.Applied {
+	if out := apply(t, s, put("g/a", 0, 20, 2)); out.Status != driver.Applied {
 		t.Fatalf("another creation: %+v", out)
 	}
 	m.back(0)
@@ -218,10 +218,10 @@ func TestSlowServersAreWaitedFor(t *testing.T) {
 		m.mu.Unlock()
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		if outs, err := s.Apply(ctx, put("g/a", 0, 1, 1)); err != nil || outs[0].Status != store.Applied {
+		if outs, err := s.Apply(ctx, put("g/a", 0, 1, 1)); err != nil || outs[0].Status != driver.Applied {
 			t.Errorf("written: %+v, %v", outs, err)
 		}
-		if found, err := s.List(ctx, store.KindLock, store.Query{}); err != nil || len(found.Docs) != 1 {
+		if found, err := s.List(ctx, driver.KindLock, driver.Query{}); err != nil || len(found.Docs) != 1 {
 			t.Errorf("listed: %+v, %v", found.Docs, err)
 		}
 	})

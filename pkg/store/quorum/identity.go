@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
@@ -38,30 +38,30 @@ type meta struct {
 // layout is the version of how records are written.
 const layout = 1
 
-func (m meta) document(kind store.Kind, rev, nonce int64) store.Doc {
+func (m meta) document(kind driver.Kind, rev, nonce int64) driver.Doc {
 	body, err := json.Marshal(m)
 	if err != nil {
 		panic(fmt.Sprintf("quorum: an identity of texts and numbers is no JSON: %v", err)) // it always is
 	}
-	return store.Doc{
+	return driver.Doc{
 		Kind: kind, ID: metaID, Rev: rev, Body: body,
-		WriterID: store.WriterID{Session: "quorum", Seq: nonce},
+		WriterID: driver.WriterID{Session: "quorum", Seq: nonce},
 	}
 }
 
-func parseMeta(d store.Doc) (meta, error) {
+func parseMeta(d driver.Doc) (meta, error) {
 	var m meta
 	if err := json.Unmarshal(d.Body, &m); err != nil {
 		return m, fmt.Errorf("the identity of the server is unreadable: %w", err)
 	}
-	return m, store.CheckSchema("the identity of the server", m.Layout, layout)
+	return m, driver.CheckSchema("the identity of the server", m.Layout, layout)
 }
 
 // readIdentity reads what a server says of itself, and the lineage of its store; nil where one kind's document is
 // missing. It is confirmed where all kinds' are, by one writer.
-func readIdentity(ctx context.Context, s store.Store) (first *ballot.Identity, lineage string, err error) {
+func readIdentity(ctx context.Context, s driver.Store) (first *ballot.Identity, lineage string, err error) {
 	whole := true
-	for _, kind := range store.Kinds() {
+	for _, kind := range driver.Kinds() {
 		m, reply, err := readMeta(ctx, s, kind)
 		if err != nil {
 			return nil, "", err
@@ -84,15 +84,15 @@ func readIdentity(ctx context.Context, s store.Store) (first *ballot.Identity, l
 
 // reserve writes an identity that is not confirmed yet. From the first kind's document on, no one else can confirm it.
 // It replaces none that counts, unless a part of that is missing.
-func reserve(ctx context.Context, s store.Store, id ballot.Identity, nonce func() int64) error {
-	before, _, err := readMeta(ctx, s, store.Kinds()[0])
+func reserve(ctx context.Context, s driver.Store, id ballot.Identity, nonce func() int64) error {
+	before, _, err := readMeta(ctx, s, driver.Kinds()[0])
 	if err != nil {
 		return err
 	}
 	if found, _, err := readIdentity(ctx, s); err != nil || found != nil && found.Confirmed {
 		return join(err, errReserved)
 	}
-	for i, kind := range store.Kinds() {
+	for i, kind := range driver.Kinds() {
 		err := changeMeta(ctx, s, kind, nonce, func(was meta) (meta, error) {
 			if i == 0 && was != before || id.Turn > 0 && was.Turn >= id.Turn { // it may count by now
 				return was, errReserved
@@ -108,15 +108,15 @@ func reserve(ctx context.Context, s store.Store, id ballot.Identity, nonce func(
 
 // confirm has a server count, which this very identity has reserved. The first kind's document is the last: until then
 // it does not count.
-func confirm(ctx context.Context, s store.Store, id ballot.Identity, nonce func() int64) error {
+func confirm(ctx context.Context, s driver.Store, id ballot.Identity, nonce func() int64) error {
 	return changeReserved(ctx, s, id, nonce, func(m *meta) { m.Confirmed = true })
 }
 
 // changeReserved changes what a server keeps beside all kinds, as long as this identity has reserved it.
 func changeReserved(
-	ctx context.Context, s store.Store, id ballot.Identity, nonce func() int64, change func(*meta),
+	ctx context.Context, s driver.Store, id ballot.Identity, nonce func() int64, change func(*meta),
 ) error {
-	for _, kind := range slices.Backward(store.Kinds()) {
+	for _, kind := range slices.Backward(driver.Kinds()) {
 		err := changeMeta(ctx, s, kind, nonce, func(m meta) (meta, error) {
 			was := m.Identity
 			if was.Confirmed = id.Confirmed; was != id { // an earlier try may have confirmed some kinds
@@ -133,10 +133,10 @@ func changeReserved(
 }
 
 var errReserved = fmt.Errorf("%w: somebody else has set the server up, or its disk was lost since",
-	store.ErrUnavailable)
+	driver.ErrUnavailable)
 
 // readMeta reads what a server keeps beside one kind: zero where there is none.
-func readMeta(ctx context.Context, s store.Store, kind store.Kind) (m meta, reply store.Reply, err error) {
+func readMeta(ctx context.Context, s driver.Store, kind driver.Kind) (m meta, reply driver.Reply, err error) {
 	reply, err = s.Read(ctx, kind, metaID)
 	if err == nil && len(reply.Docs) > 0 {
 		m, err = parseMeta(reply.Docs[0])
@@ -146,7 +146,7 @@ func readMeta(ctx context.Context, s store.Store, kind store.Kind) (m meta, repl
 
 // changeMeta changes what a server keeps beside one kind, unless somebody else does at the same time.
 func changeMeta(
-	ctx context.Context, s store.Store, kind store.Kind, nonce func() int64, change func(was meta) (meta, error),
+	ctx context.Context, s driver.Store, kind driver.Kind, nonce func() int64, change func(was meta) (meta, error),
 ) error {
 	was, reply, err := readMeta(ctx, s, kind)
 	if err != nil {
@@ -160,13 +160,13 @@ func changeMeta(
 	if len(reply.Docs) > 0 {
 		rev = reply.Docs[0].Rev
 	}
-	return written(s.Apply(ctx, store.Change{IfRev: rev, Doc: next.document(kind, max(reply.Floor, rev+1), nonce())}))
+	return written(s.Apply(ctx, driver.Change{IfRev: rev, Doc: next.document(kind, max(reply.Floor, rev+1), nonce())}))
 }
 
 // written is nil where all changes were applied.
-func written(outs []store.Outcome, err error) error {
+func written(outs []driver.Outcome, err error) error {
 	for _, out := range outs {
-		if out.Status != store.Applied {
+		if out.Status != driver.Applied {
 			err = join(err, out.Err, errFought)
 		}
 	}

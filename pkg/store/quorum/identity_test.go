@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/pkg/store/quorum"
 )
@@ -23,7 +24,7 @@ func TestAServerIsConfirmedByWhoReservedItLast(t *testing.T) {
 			t.Fatalf("incarnation %q, confirmed %t, %v; want %q, %t", got, is, err, incarnation, confirmed)
 		}
 	}
-	does := func(what func(context.Context, store.Store, string) error, by string, well bool) {
+	does := func(what func(context.Context, driver.Store, string) error, by string, well bool) {
 		t.Helper()
 		if err := what(t.Context(), s, by); well != (err == nil) {
 			t.Fatalf("%v, want success: %t", err, well)
@@ -61,9 +62,9 @@ func TestAReservationEndsWithTheDisk(t *testing.T) {
 // What is reserved or confirmed in part does not count, and is reserved again.
 func TestIdentityThatIsNotWhole(t *testing.T) {
 	t.Parallel()
-	for name, steps := range map[string]func(context.Context, store.Store) error{
-		"reserved": func(ctx context.Context, s store.Store) error { return quorum.Reserve(ctx, s, "first") },
-		"confirmed": func(ctx context.Context, s store.Store) error {
+	for name, steps := range map[string]func(context.Context, driver.Store) error{
+		"reserved": func(ctx context.Context, s driver.Store) error { return quorum.Reserve(ctx, s, "first") },
+		"confirmed": func(ctx context.Context, s driver.Store) error {
 			return errors.Join(quorum.Reserve(ctx, s, "first"), quorum.Confirm(ctx, s, "first"))
 		},
 	} {
@@ -102,13 +103,13 @@ func TestIdentityThatIsNotWhole(t *testing.T) {
 func TestInit(t *testing.T) {
 	t.Parallel()
 	m := blank(3)
-	if s, err := m.quorum(t.Context()); !errors.Is(err, store.ErrUnavailable) || s != nil {
+	if s, err := m.quorum(t.Context()); !errors.Is(err, driver.ErrUnavailable) || s != nil {
 		t.Fatalf("opened before the set-up: %v, %v", s, err)
 	}
 	m.leave(2)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	if made, err := m.init(ctx); made || !errors.Is(err, store.ErrUnavailable) {
+	if made, err := m.init(ctx); made || !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatalf("set up without a server: %t, %v", made, err)
 	}
 	m.back(2)
@@ -121,7 +122,7 @@ func TestInit(t *testing.T) {
 	mustOpen(t, m)
 	m.back(1)
 	m.wipe(1)
-	if _, err := m.init(t.Context()); !errors.Is(err, store.ErrInvalid) {
+	if _, err := m.init(t.Context()); !errors.Is(err, driver.ErrInvalid) {
 		t.Fatalf("a server that lost its disk is set up: %v", err)
 	}
 }
@@ -138,7 +139,7 @@ func TestInitAtOnceAndCutOff(t *testing.T) {
 		}()
 	}
 	for range 4 {
-		if err := <-ended; err != nil && !errors.Is(err, store.ErrUnavailable) {
+		if err := <-ended; err != nil && !errors.Is(err, driver.ErrUnavailable) {
 			t.Error(err)
 		}
 	}
@@ -176,7 +177,7 @@ func TestAProcessBelongsToOneSetUp(t *testing.T) {
 	m := newMemory(3)
 	before := mustOpen(t, m)
 	eventually(t, func() error { return allCount(before) })
-	if out := apply(t, before, put("g/a", 0, 10, 1)); out.Status != store.Applied {
+	if out := apply(t, before, put("g/a", 0, 10, 1)); out.Status != driver.Applied {
 		t.Fatal(out)
 	}
 	eventually(t, func() error { return m.all(t, "g/a") })
@@ -185,13 +186,13 @@ func TestAProcessBelongsToOneSetUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := mustOpen(t, m)
-	if out := apply(t, after, put("g/b", 0, 11, 2)); out.Status != store.Applied {
+	if out := apply(t, after, put("g/b", 0, 11, 2)); out.Status != driver.Applied {
 		t.Fatal(out)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	outs, err := before.Apply(ctx, put("g/a", 10, 12, 3))
-	if err != nil || outs[0].Status != store.Unknown {
+	if err != nil || outs[0].Status != driver.Unknown {
 		t.Errorf("%+v, %v: applied on revision 10, which is nowhere", outs, err)
 	}
 	eventually(t, func() error {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
@@ -93,7 +93,7 @@ func (m *members) await(ctx context.Context, need int) error {
 		case <-changed:
 		case <-ctx.Done():
 			why = append(why, context.Cause(ctx))
-			return fmt.Errorf("%w: %d of %d servers count, want %d: %w", store.ErrUnavailable, serve, len(m.all), need,
+			return fmt.Errorf("%w: %d of %d servers count, want %d: %w", driver.ErrUnavailable, serve, len(m.all), need,
 				join(why...))
 		}
 	}
@@ -124,7 +124,7 @@ func (f *foundTable) set(i int, found ballot.Found, err error) (ballot.Standing,
 
 // permanent says that it is no use to try again.
 func permanent(err error) bool {
-	return errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrSchema)
+	return errors.Is(err, driver.ErrInvalid) || errors.Is(err, driver.ErrSchema)
 }
 
 // identities are what the servers' should be, and how these stand as they were last seen.
@@ -149,7 +149,7 @@ func (f *foundTable) looked(ctx context.Context, i int) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", store.ErrUnavailable, join(err, context.Cause(ctx)))
+			return fmt.Errorf("%w: %w", driver.ErrUnavailable, join(err, context.Cause(ctx)))
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
@@ -27,7 +28,7 @@ type Server struct {
 	// Name distinguishes servers, for people and in the hash of the list: a URI without secrets.
 	Name string
 	// Open opens one client of it, within ctx. It is called again after an error.
-	Open func(ctx context.Context) (store.Store, error)
+	Open func(ctx context.Context) (driver.Store, error)
 }
 
 // Options say which servers make up a quorum.
@@ -48,11 +49,11 @@ type Options struct {
 func (o Options) read() (Options, error) {
 	if n := len(o.Servers); n != 3 && n != ballot.MaxServers {
 		text := fmt.Sprintf("names %d servers, must be 3 or %d: %s:URI,URI,URI", n, ballot.MaxServers, scheme)
-		return o, &store.FieldError{Field: "uri", Text: text}
+		return o, &driver.FieldError{Field: "uri", Text: text}
 	}
 	for i, s := range o.Servers {
 		if slices.ContainsFunc(o.Servers[:i], func(t Server) bool { return t.Name == s.Name }) {
-			return o, &store.FieldError{Field: "uri", Text: "names " + s.Name + " twice, must be different servers"}
+			return o, &driver.FieldError{Field: "uri", Text: "names " + s.Name + " twice, must be different servers"}
 		}
 	}
 	var err error
@@ -60,7 +61,7 @@ func (o Options) read() (Options, error) {
 		return o, err
 	}
 	if o.Timeout < 0 {
-		return o, fmt.Errorf("%w: timeout: %s, want above 0", store.ErrInvalid, o.Timeout)
+		return o, fmt.Errorf("%w: timeout: %s, want above 0", driver.ErrInvalid, o.Timeout)
 	}
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	return o, nil
@@ -97,22 +98,22 @@ func split(uri string) []string {
 	return append(all, rest[begin:])
 }
 
-func init() { store.Register(scheme, registered{}) }
+func init() { driver.Register(scheme, registered{}) }
 
 // registered is what the registry knows of quorums. The stores that a quorum is made of register themselves.
 type registered struct{}
 
-// Name implements [store.Driver].
+// Name implements [driver.Driver].
 func (registered) Name() string { return "quorum" }
 
-// Form implements [store.Driver].
+// Form implements [driver.Driver].
 func (registered) Form(of string) string { return of + ":URI,URI,URI" }
 
-// Parse implements [store.Driver].
-func (registered) Parse(c store.Config) (store.Config, error) {
+// Parse implements [driver.Driver].
+func (registered) Parse(c driver.Config) (driver.Config, error) {
 	if c.Database != "" {
 		text := fmt.Sprintf("is %.80q, must be left out: the URI of each server names its own", c.Database)
-		return c, &store.FieldError{Field: "database", Text: text}
+		return c, &driver.FieldError{Field: "database", Text: text}
 	}
 	var err error
 	if c.Cluster, err = engine.Cluster(c.Cluster); err != nil {
@@ -120,7 +121,7 @@ func (registered) Parse(c store.Config) (store.Config, error) {
 	}
 	if !engine.ValidCluster(c.Cluster + suffix) {
 		text := "is too long: a quorum adds " + suffix + " to it, and that must be at most 63 characters"
-		return c, &store.FieldError{Field: "cluster", Text: text}
+		return c, &driver.FieldError{Field: "cluster", Text: text}
 	}
 	o, err := options(c)
 	if err == nil {
@@ -133,28 +134,28 @@ func (registered) Parse(c store.Config) (store.Config, error) {
 const suffix = ".quorum"
 
 // part is the configuration of one server.
-func part(c store.Config, i int, uri string) (store.Config, error) {
+func part(c driver.Config, i int, uri string) (driver.Config, error) {
 	c.URI, c.Cluster = uri, c.Cluster+suffix
-	d, err := store.Lookup(uri)
+	d, err := driver.Lookup(uri)
 	if err == nil && d.Name() == (registered{}).Name() {
-		err = &store.FieldError{Field: "uri", Text: "is a quorum, must be another store"}
+		err = &driver.FieldError{Field: "uri", Text: "is a quorum, must be another store"}
 	}
 	if err == nil {
 		c, err = d.Parse(c)
 	}
 	if err == nil {
-		if why := store.Forgets(c); why != "" {
-			err = &store.FieldError{Field: "uri", Text: "may forget what it acknowledged, and must not: " + why}
+		if why := driver.Forgets(c); why != "" {
+			err = &driver.FieldError{Field: "uri", Text: "may forget what it acknowledged, and must not: " + why}
 		}
 	}
-	if wrong, ok := errors.AsType[*store.FieldError](err); ok {
-		err = &store.FieldError{Field: "uri", Text: fmt.Sprintf("server %d, %s, %s", i+1, redacted(uri), wrong.Text)}
+	if wrong, ok := errors.AsType[*driver.FieldError](err); ok {
+		err = &driver.FieldError{Field: "uri", Text: fmt.Sprintf("server %d, %s, %s", i+1, redacted(uri), wrong.Text)}
 	}
 	return c, err
 }
 
-// Init implements [store.Initializer], as the function [Init].
-func (registered) Init(ctx context.Context, c store.Config) (made bool, err error) {
+// Init implements [driver.Initializer], as the function [Init].
+func (registered) Init(ctx context.Context, c driver.Config) (made bool, err error) {
 	o, err := options(c)
 	if err != nil {
 		return false, err
@@ -163,7 +164,7 @@ func (registered) Init(ctx context.Context, c store.Config) (made bool, err erro
 }
 
 // options are those of a configuration.
-func options(c store.Config) (Options, error) {
+func options(c driver.Config) (Options, error) {
 	o := Options{Cluster: c.Cluster, Timeout: c.Timeout, Existing: c.Existing, Logger: c.Logger}
 	parts := split(c.URI)
 	for i, uri := range parts {
@@ -174,7 +175,7 @@ func options(c store.Config) (Options, error) {
 		own.Renew = renewPart(c.Renew, i, len(parts))
 		o.Servers = append(o.Servers, Server{
 			Name: place(uri),
-			Open: func(ctx context.Context) (store.Store, error) { return store.Open(ctx, own) },
+			Open: func(ctx context.Context) (driver.Store, error) { return store.Open(ctx, own) },
 		})
 	}
 	return o, nil
@@ -211,7 +212,7 @@ func place(uri string) string {
 	return of + "://" + rest
 }
 
-// Redact implements [store.Driver].
+// Redact implements [driver.Driver].
 func (registered) Redact(uri string) string {
 	parts := split(uri)
 	for i := range parts {
@@ -222,15 +223,15 @@ func (registered) Redact(uri string) string {
 
 // redacted is the URI of a server without its secrets.
 func redacted(uri string) string {
-	d, err := store.Lookup(uri)
+	d, err := driver.Lookup(uri)
 	if err != nil || d.Name() == (registered{}).Name() {
 		return "xxxxx"
 	}
 	return d.Redact(uri)
 }
 
-// Open implements [store.Driver].
-func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) {
+// Open implements [driver.Driver].
+func (registered) Open(ctx context.Context, c driver.Config) (driver.Store, error) {
 	o, err := options(c)
 	if err != nil {
 		return nil, err
@@ -242,8 +243,8 @@ func (registered) Open(ctx context.Context, c store.Config) (store.Store, error)
 	return s, nil
 }
 
-// BlocksWriters is for [store.BlocksWriters]: a process does where it blocks so many servers that too few are left.
-func (registered) BlocksWriters(c store.Config, pid int) (bool, error) {
+// BlocksWriters is for [driver.BlocksWriters]: a process does where it blocks so many servers that too few are left.
+func (registered) BlocksWriters(c driver.Config, pid int) (bool, error) {
 	parts := split(c.URI)
 	left := len(parts)
 	for i, uri := range parts {
@@ -251,7 +252,7 @@ func (registered) BlocksWriters(c store.Config, pid int) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if blocks, err := store.BlocksWriters(own, pid); err == nil && blocks {
+		if blocks, err := driver.BlocksWriters(own, pid); err == nil && blocks {
 			left--
 		}
 	}

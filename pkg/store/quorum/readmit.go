@@ -8,15 +8,15 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
 // Init sets a quorum up: each server is given its identity. All of them must answer, within ctx, and be empty. made is
 // false where it was set up before. It may be repeated, also at the same time: one of them sets it up, and another one
-// may end with an error that wraps [store.ErrUnavailable].
+// may end with an error that wraps [driver.ErrUnavailable].
 //
-// An error wraps [store.ErrInvalid] where a server is not empty, belongs to another quorum, or lost its disk.
+// An error wraps [driver.ErrInvalid] where a server is not empty, belongs to another quorum, or lost its disk.
 func Init(ctx context.Context, o Options) (made bool, err error) {
 	s, err := begin(ctx, o)
 	if err != nil {
@@ -41,9 +41,9 @@ func Init(ctx context.Context, o Options) (made bool, err error) {
 		fresh, open, err = ballot.SetUp(want, found)
 	}
 	if err != nil {
-		return false, fmt.Errorf("set up: %w: %w", store.ErrInvalid, err)
+		return false, fmt.Errorf("set up: %w: %w", driver.ErrInvalid, err)
 	}
-	last, _, err := readMeta(ctx, s.members.all[0].connected(), store.Kinds()[0])
+	last, _, err := readMeta(ctx, s.members.all[0].connected(), driver.Kinds()[0])
 	if err != nil {
 		return false, unavailable("set up server 1", err)
 	}
@@ -85,15 +85,15 @@ func (s *server) reserve(ctx context.Context, nonce func() int64) error {
 	if err := reserve(ctx, s.client, s.id, nonce); err != nil {
 		return err
 	}
-	for _, kind := range store.Kinds() {
-		reply, err := s.client.List(ctx, kind, store.Query{NoBody: true})
+	for _, kind := range driver.Kinds() {
+		reply, err := s.client.List(ctx, kind, driver.Query{NoBody: true})
 		if err != nil {
 			return err
 		}
 		for _, d := range reply.Docs {
 			if one, err := parse(d); !isReserved(d.ID) && (err != nil || !one.harmless()) {
 				return fmt.Errorf("%w: server %d, %s, must be empty, and holds %d documents of the kind %s, such as %.80q",
-					store.ErrInvalid, s.index+1, s.spec.Name, len(reply.Docs), kind, d.ID)
+					driver.ErrInvalid, s.index+1, s.spec.Name, len(reply.Docs), kind, d.ID)
 			}
 		}
 	}
@@ -107,24 +107,24 @@ func (r record) harmless() bool {
 }
 
 // Readmit takes a server back that lost its disk: index counts from 0. It takes the steps of [ballot.Readmission]. It
-// may be repeated, also at the same time: then one of them ends with an error that wraps [store.ErrUnavailable].
+// may be repeated, also at the same time: then one of them ends with an error that wraps [driver.ErrUnavailable].
 // Replicas may run. report, if not nil, gets how many documents were decided again.
 //
-// The server must be empty. Within ctx it waits until the server answers. An error wraps [store.ErrInvalid] where the
+// The server must be empty. Within ctx it waits until the server answers. An error wraps [driver.ErrInvalid] where the
 // server did not lose its identity, or is not empty.
-func (s *Store) Readmit(ctx context.Context, index int, report func(kind store.Kind, documents int)) error {
+func (s *Store) Readmit(ctx context.Context, index int, report func(kind driver.Kind, documents int)) error {
 	if index < 0 || index >= len(s.members.all) {
-		return fmt.Errorf("re-admit: %w: server %d, want 1 to %d", store.ErrInvalid, index+1, len(s.members.all))
+		return fmt.Errorf("re-admit: %w: server %d, want 1 to %d", driver.ErrInvalid, index+1, len(s.members.all))
 	}
 	if err := s.members.found.looked(ctx, index); err != nil {
 		return fmt.Errorf("re-admit: server %d: %w", index+1, err)
 	}
 	id, standings := s.members.found.identities()
 	if err := ballot.Readmission(standings, index); err != nil {
-		return fmt.Errorf("re-admit: %w: %w", store.ErrInvalid, err)
+		return fmt.Errorf("re-admit: %w: %w", driver.ErrInvalid, err)
 	}
 	id.Index, id.By = index, uuid.NewString()
-	r := &readmission{store: s, back: s.members.all[index].as(id), known: map[store.Kind][]string{}}
+	r := &readmission{store: s, back: s.members.all[index].as(id), known: map[driver.Kind][]string{}}
 	if err := r.run(ctx, report); err != nil {
 		return unavailable("re-admit", err)
 	}
@@ -136,12 +136,12 @@ func (s *Store) Readmit(ctx context.Context, index int, report func(kind store.K
 type readmission struct {
 	store *Store
 	back  *server // under the identity that reserves it
-	known map[store.Kind][]string
+	known map[driver.Kind][]string
 	floor int64 // above all counters by which others refuse
 	rev   int64 // the largest of the others' records
 }
 
-func (r *readmission) run(ctx context.Context, report func(kind store.Kind, documents int)) error {
+func (r *readmission) run(ctx context.Context, report func(kind driver.Kind, documents int)) error {
 	nonce := r.store.members.nonce
 	if err := r.back.reserve(ctx, nonce); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (r *readmission) run(ctx context.Context, report func(kind store.Kind, docu
 	if err := r.survey(ctx); err != nil {
 		return err
 	}
-	for _, kind := range store.Kinds() {
+	for _, kind := range driver.Kinds() {
 		for at := range r.others() {
 			if err := at.raiseFloor(ctx, kind, r.floor, nonce); err != nil {
 				return err
@@ -163,7 +163,7 @@ func (r *readmission) run(ctx context.Context, report func(kind store.Kind, docu
 	if err != nil {
 		return err
 	}
-	for _, kind := range store.Kinds() {
+	for _, kind := range driver.Kinds() {
 		n, err := r.decide(ctx, kind)
 		if err != nil {
 			return fmt.Errorf("decide %s again: %w", kind, err)
@@ -176,8 +176,8 @@ func (r *readmission) run(ctx context.Context, report func(kind store.Kind, docu
 }
 
 // others are the other servers that count, with their clients.
-func (r *readmission) others() iter.Seq2[*server, store.Store] {
-	return func(yield func(*server, store.Store) bool) {
+func (r *readmission) others() iter.Seq2[*server, driver.Store] {
+	return func(yield func(*server, driver.Store) bool) {
 		for i, at := range r.store.members.all {
 			client, _, err := at.serving()
 			if i != r.back.index && err == nil && !yield(at, client) {
@@ -192,13 +192,13 @@ func (r *readmission) survey(ctx context.Context) error {
 	reached := 0
 	for at, client := range r.others() {
 		reached++
-		for _, kind := range store.Kinds() {
+		for _, kind := range driver.Kinds() {
 			seen, err := at.look(ctx, kind, nil)
 			if err != nil {
 				return err
 			}
 			r.floor = max(r.floor, seen.meta.Floor)
-			reply, err := client.List(ctx, kind, store.Query{NoBody: true})
+			reply, err := client.List(ctx, kind, driver.Query{NoBody: true})
 			if err != nil {
 				return err
 			}
@@ -218,18 +218,18 @@ func (r *readmission) survey(ctx context.Context) error {
 		}
 	}
 	if need := r.store.members.majority(); reached < need {
-		return fmt.Errorf("%w: %d of the other servers count, want %d", store.ErrUnavailable, reached, need)
+		return fmt.Errorf("%w: %d of the other servers count, want %d", driver.ErrUnavailable, reached, need)
 	}
 	r.floor += ballot.Jump
 	return nil
 }
 
 // decide has all documents of a kind decided again, and accepted by the server that comes back.
-func (r *readmission) decide(ctx context.Context, kind store.Kind) (int, error) {
+func (r *readmission) decide(ctx context.Context, kind driver.Kind) (int, error) {
 	ids := slices.Compact(slices.Sorted(slices.Values(r.known[kind])))
 	counters := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !isReserved(id) })
 	ids = slices.DeleteFunc(ids, isReserved)
-	for part := range slices.Chunk(ids, store.MaxBatch) {
+	for part := range slices.Chunk(ids, driver.MaxBatch) {
 		if err := r.decidePart(ctx, kind, part); err != nil {
 			return 0, err
 		}
@@ -237,7 +237,7 @@ func (r *readmission) decide(ctx context.Context, kind store.Kind) (int, error) 
 	return len(ids), r.count(ctx, counters)
 }
 
-func (r *readmission) decidePart(ctx context.Context, kind store.Kind, ids []string) error {
+func (r *readmission) decidePart(ctx context.Context, kind driver.Kind, ids []string) error {
 	items := make([]*item, len(ids))
 	for i, id := range ids {
 		items[i] = &item{key: key{kind, id}, above: r.floor, judge: func(v ballot.Value, _ bool) (ballot.Value, bool) {
@@ -260,7 +260,7 @@ func (r *readmission) decidePart(ctx context.Context, kind store.Kind, ids []str
 	return err
 }
 
-var errNotAccepted = fmt.Errorf("%w: the server that is re-admitted did not take a document", store.ErrUnavailable)
+var errNotAccepted = fmt.Errorf("%w: the server that is re-admitted did not take a document", driver.ErrUnavailable)
 
 // revJump covers changes of records by promises alone, and increments that were never acknowledged.
 const revJump = 1 << 20
@@ -271,9 +271,9 @@ func (r *readmission) count(ctx context.Context, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	most := map[string]store.Doc{}
+	most := map[string]driver.Doc{}
 	for _, client := range r.others() {
-		reply, err := client.Read(ctx, store.KindGroup, ids...)
+		reply, err := client.Read(ctx, driver.KindGroup, ids...)
 		if err != nil {
 			return err
 		}
@@ -283,7 +283,7 @@ func (r *readmission) count(ctx context.Context, ids []string) error {
 			most[d.ID] = m
 		}
 	}
-	has, err := r.back.client.Read(ctx, store.KindGroup, ids...)
+	has, err := r.back.client.Read(ctx, driver.KindGroup, ids...)
 	if err != nil {
 		return err
 	}
@@ -291,12 +291,12 @@ func (r *readmission) count(ctx context.Context, ids []string) error {
 	for _, d := range has.Docs {
 		revs[d.ID] = d.Rev
 	}
-	var changes []store.Change
+	var changes []driver.Change
 	for id, d := range most {
 		d.Count = 2*d.Count + revJump
 		d.Rev = max(d.Rev, revs[id]+1)
-		d.WriterID = store.WriterID{Session: "quorum", Seq: r.store.members.nonce()}
-		changes = append(changes, store.Change{IfRev: revs[id], Doc: d})
+		d.WriterID = driver.WriterID{Session: "quorum", Seq: r.store.members.nonce()}
+		changes = append(changes, driver.Change{IfRev: revs[id], Doc: d})
 	}
 	return written(r.back.client.Apply(ctx, changes...))
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/pkg/store/quorum"
 )
@@ -24,11 +25,11 @@ func TestDiskLost(t *testing.T) {
 	s := mustOpen(t, m)
 	m.leave(2)
 	for i := range int64(3) {
-		if out := apply(t, s, put(fmt.Sprint("g/", i), 0, 1, i)); out.Status != store.Applied {
+		if out := apply(t, s, put(fmt.Sprint("g/", i), 0, 1, i)); out.Status != driver.Applied {
 			t.Fatalf("%+v", out)
 		}
 	}
-	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
+	increment := driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: "g"}}
 	apply(t, s, increment)
 	m.back(2)
 	m.wipe()
@@ -37,14 +38,14 @@ func TestDiskLost(t *testing.T) {
 	m.leave(1)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if reply, err := other.Read(ctx, store.KindLock, "g/0"); err == nil {
+	if reply, err := other.Read(ctx, driver.KindLock, "g/0"); err == nil {
 		t.Fatalf("the empty server counts: %+v", reply.Docs)
 	}
 	m.back(1)
 	if err := other.Readmit(t.Context(), 0, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := other.Readmit(t.Context(), 1, nil); !errors.Is(err, store.ErrInvalid) {
+	if err := other.Readmit(t.Context(), 1, nil); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("a server that lost nothing is re-admitted: %v", err)
 	}
 	fresh := mustOpen(t, m)
@@ -53,14 +54,14 @@ func TestDiskLost(t *testing.T) {
 	for i := range int64(3) {
 		id := fmt.Sprint("g/", i)
 		wantRev(t, fresh, id, 1)
-		if out := apply(t, fresh, put(id, 1, 2, 10+i)); out.Status != store.Applied {
+		if out := apply(t, fresh, put(id, 1, 2, 10+i)); out.Status != driver.Applied {
 			t.Fatalf("write with the re-admitted server: %+v", out)
 		}
 	}
-	if out := apply(t, fresh, put("g/new", 0, 1, 20)); out.Status != store.Applied {
+	if out := apply(t, fresh, put("g/new", 0, 1, 20)); out.Status != driver.Applied {
 		t.Fatalf("creation with the re-admitted server: %+v", out)
 	}
-	reply, err := fresh.Read(t.Context(), store.KindGroup, "g")
+	reply, err := fresh.Read(t.Context(), driver.KindGroup, "g")
 	if err != nil || len(reply.Docs) != 1 || reply.Docs[0].Count < 1 {
 		t.Fatalf("the counter: %+v, %v", reply.Docs, err)
 	}
@@ -73,16 +74,16 @@ func TestServerThatIsNotEmpty(t *testing.T) {
 	s := mustOpen(t, m)
 	apply(t, s, put("g/a", 0, 1, 1))
 	m.wipe()
-	if out := apply(t, m.servers[0], put("g/a", 0, 1, 1)); out.Status != store.Applied {
+	if out := apply(t, m.servers[0], put("g/a", 0, 1, 1)); out.Status != driver.Applied {
 		t.Fatalf("%+v", out)
 	}
 	other := mustOpen(t, m)
-	if err := other.Readmit(t.Context(), 0, nil); !errors.Is(err, store.ErrInvalid) ||
+	if err := other.Readmit(t.Context(), 0, nil); !errors.Is(err, driver.ErrInvalid) ||
 		!strings.Contains(err.Error(), "must be empty") {
 		t.Fatalf("%v, want one that says it must be empty", err)
 	}
 	if out := apply(t, m.servers[0],
-		store.Change{Op: store.Delete, IfRev: 1, Doc: put("g/a", 0, 1, 2).Doc}); out.Status != store.Applied {
+		driver.Change{Op: driver.Delete, IfRev: 1, Doc: put("g/a", 0, 1, 2).Doc}); out.Status != driver.Applied {
 		t.Fatalf("%+v", out)
 	}
 	if err := other.Readmit(t.Context(), 0, nil); err != nil {
@@ -98,7 +99,7 @@ func TestReadmissionAmongEmptyRecords(t *testing.T) {
 	apply(t, s, put("g/a", 0, 1, 1))
 	m.wipe()
 	for _, id := range []string{"g/a", "g/unknown"} {
-		if out := apply(t, m.servers[0], quorum.EmptyRecord(store.KindLock, id)); out.Status != store.Applied {
+		if out := apply(t, m.servers[0], quorum.EmptyRecord(driver.KindLock, id)); out.Status != driver.Applied {
 			t.Fatalf("%+v", out)
 		}
 	}
@@ -109,7 +110,7 @@ func TestReadmissionAmongEmptyRecords(t *testing.T) {
 	eventually(t, func() error { return allCount(other) })
 	m.leave(1)
 	wantRev(t, other, "g/a", 1)
-	if out := apply(t, other, put("g/unknown", 0, 1, 2)); out.Status != store.Applied {
+	if out := apply(t, other, put("g/unknown", 0, 1, 2)); out.Status != driver.Applied {
 		t.Fatalf("creation over the empty record: %+v", out)
 	}
 }
@@ -123,9 +124,9 @@ func TestReadmittedRecordsHaveNewRevisions(t *testing.T) {
 	m.leave(2) // so that the first server takes part
 	apply(t, s, put("g/a", 0, 1, 1))
 	m.back(2)
-	record := func() store.Doc {
+	record := func() driver.Doc {
 		t.Helper()
-		reply, err := m.servers[0].Read(t.Context(), store.KindLock, "g/a")
+		reply, err := m.servers[0].Read(t.Context(), driver.KindLock, "g/a")
 		if err != nil || len(reply.Docs) != 1 {
 			t.Fatalf("%+v, %v", reply.Docs, err)
 		}
@@ -135,10 +136,10 @@ func TestReadmittedRecordsHaveNewRevisions(t *testing.T) {
 	for range 5 { // by promises alone: revisions of the document stay
 		d := record()
 		was = d.Rev + 1
-		changed := store.Change{IfRev: d.Rev, Doc: d}
+		changed := driver.Change{IfRev: d.Rev, Doc: d}
 		changed.Doc.Rev = was
 		changed.Doc.WriterID.Seq = was
-		if out := apply(t, m.servers[0], changed); out.Status != store.Applied {
+		if out := apply(t, m.servers[0], changed); out.Status != driver.Applied {
 			t.Fatalf("%+v", out)
 		}
 	}
@@ -161,14 +162,14 @@ func (m *memServers) wipe(servers ...int) {
 	defer m.mu.Unlock()
 	for _, i := range servers {
 		s := m.servers[i]
-		for _, kind := range store.Kinds() {
-			reply, err := s.List(context.Background(), kind, store.Query{})
+		for _, kind := range driver.Kinds() {
+			reply, err := s.List(context.Background(), kind, driver.Query{})
 			if err != nil {
 				panic(err)
 			}
 			for _, d := range reply.Docs {
 				if _, err := s.Apply(context.Background(),
-					store.Change{Op: store.Delete, IfRev: d.Rev, Doc: d}); err != nil {
+					driver.Change{Op: driver.Delete, IfRev: d.Rev, Doc: d}); err != nil {
 					panic(err)
 				}
 			}
@@ -178,7 +179,7 @@ func (m *memServers) wipe(servers ...int) {
 
 // named is a client of a store that knows it by its name: where that leads to another one, all calls are refused.
 type named struct {
-	store.Store
+	driver.Store
 
 	opened int64
 	there  *atomic.Int64
@@ -186,28 +187,28 @@ type named struct {
 
 func (n named) other() error {
 	if n.there.Load() != n.opened {
-		return store.Other("opened", "found")
+		return driver.Other("opened", "found")
 	}
 	return nil
 }
 
-func (n named) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (n named) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	if err := n.other(); err != nil {
-		return store.Reply{}, err
+		return driver.Reply{}, err
 	}
 	return n.Store.Read(ctx, kind, ids...)
 }
 
-func (n named) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (n named) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	if err := n.other(); err != nil {
-		return store.Reply{}, err
+		return driver.Reply{}, err
 	}
 	return n.Store.List(ctx, kind, q)
 }
 
-func (n named) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (n named) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	if err := n.other(); err != nil {
-		return store.AllUnknown(len(changes), err), nil
+		return driver.AllUnknown(len(changes), err), nil
 	}
 	return n.Store.Apply(ctx, changes...)
 }
@@ -219,7 +220,7 @@ func TestServerThatWasMadeAnew(t *testing.T) {
 	m := newMemory(3)
 	o := m.options()
 	there := &atomic.Int64{}
-	o.Servers[0].Open = func(context.Context) (store.Store, error) {
+	o.Servers[0].Open = func(context.Context) (driver.Store, error) {
 		return named{m.client(0), there.Load(), there}, nil //nolint:contextcheck // it has none
 	}
 	s, err := quorum.Open(t.Context(), o)
@@ -233,7 +234,7 @@ func TestServerThatWasMadeAnew(t *testing.T) {
 	rev := int64(0)
 	write := func() {
 		t.Helper()
-		if out := apply(t, s, put("g/a", rev, rev+1, rev)); out.Status != store.Applied {
+		if out := apply(t, s, put("g/a", rev, rev+1, rev)); out.Status != driver.Applied {
 			t.Fatalf("%+v", out)
 		}
 		rev++
@@ -251,7 +252,7 @@ func TestServerThatWasMadeAnew(t *testing.T) {
 }
 
 // allCount is nil when every server counts.
-func allCount(s store.Store) error {
+func allCount(s driver.Store) error {
 	for _, p := range store.Problems(s) {
 		return errors.New(p.Message)
 	}
@@ -262,7 +263,7 @@ func allCount(s store.Store) error {
 func (m *memServers) all(t *testing.T, id string) error {
 	t.Helper()
 	for i, s := range m.servers {
-		reply, err := s.Read(t.Context(), store.KindLock, id)
+		reply, err := s.Read(t.Context(), driver.KindLock, id)
 		if err != nil || len(reply.Docs) == 0 {
 			return fmt.Errorf("server %d has no %s, error %v", i+1, id, err) //nolint:errorlint // for people
 		}
@@ -271,7 +272,7 @@ func (m *memServers) all(t *testing.T, id string) error {
 }
 
 // empty is nil when no server has a document.
-func (m *memServers) empty(t *testing.T, kind store.Kind, id string) error {
+func (m *memServers) empty(t *testing.T, kind driver.Kind, id string) error {
 	t.Helper()
 	for i, s := range m.servers {
 		reply, err := s.Read(t.Context(), kind, id)
@@ -303,7 +304,7 @@ func TestTwoReadmissions(t *testing.T) {
 	m := newMemory(3)
 	s := mustOpen(t, m)
 	eventually(t, func() error { return allCount(s) })
-	if out := apply(t, s, put("g/a", 0, 10, 1)); out.Status != store.Applied {
+	if out := apply(t, s, put("g/a", 0, 10, 1)); out.Status != driver.Applied {
 		t.Fatal(out)
 	}
 	eventually(t, func() error { return m.all(t, "g/a") })
@@ -316,7 +317,7 @@ func TestTwoReadmissions(t *testing.T) {
 	own := m.clients[0][len(m.clients[0])-1]
 	m.mu.Unlock()
 	own.Fault(func(call memory.Call) memory.Verdict {
-		accepts := slices.ContainsFunc(call.Changes, func(c store.Change) bool { return c.Doc.ID == "g/a" })
+		accepts := slices.ContainsFunc(call.Changes, func(c driver.Change) bool { return c.Doc.ID == "g/a" })
 		if accepts {
 			once.Do(func() {
 				close(reached)
@@ -335,11 +336,11 @@ func TestTwoReadmissions(t *testing.T) {
 	fresh := mustOpen(t, m)
 	eventually(t, func() error { return allCount(fresh) })
 	m.leave(1) // servers 1 and 3 decide
-	if out := apply(t, fresh, put("g/a", 10, 20, 2)); out.Status != store.Applied {
+	if out := apply(t, fresh, put("g/a", 10, 20, 2)); out.Status != driver.Applied {
 		t.Fatal(out)
 	}
 	close(goOn)
-	if err := <-ended; !errors.Is(err, store.ErrUnavailable) {
+	if err := <-ended; !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("the slow one ends with %v", err)
 	}
 	m.back(1)
@@ -358,13 +359,13 @@ func TestReadmissionAfterAHeartbeat(t *testing.T) {
 	s := mustOpen(t, m)
 	eventually(t, func() error { return allCount(s) })
 	for i := range int64(5) {
-		if out := apply(t, s, put("g/a", i, i+1, i)); out.Status != store.Applied {
+		if out := apply(t, s, put("g/a", i, i+1, i)); out.Status != driver.Applied {
 			t.Fatal(out)
 		}
 	}
 	eventually(t, func() error { return m.all(t, "g/a") })
 	m.wipe(0)
-	if out := apply(t, s, put("g/a", 5, 6, 5)); out.Status != store.Applied {
+	if out := apply(t, s, put("g/a", 5, 6, 5)); out.Status != driver.Applied {
 		t.Fatal(out)
 	}
 	other := mustOpen(t, m)
@@ -393,17 +394,17 @@ func TestTombstonesAreRemoved(t *testing.T) {
 	eventually(t, func() error { return allCount(s) })
 	apply(t, s, put("g/a", 0, 5, 1))
 	gone := put("g/a", 5, 5, 2)
-	gone.Op = store.Delete
-	if out := apply(t, s, gone); out.Status != store.Applied {
+	gone.Op = driver.Delete
+	if out := apply(t, s, gone); out.Status != driver.Applied {
 		t.Fatalf("%+v", out)
 	}
-	if out := apply(t, s, put("g/a", 0, 5, 3)); out.Status != store.Overtaken {
+	if out := apply(t, s, put("g/a", 0, 5, 3)); out.Status != driver.Overtaken {
 		t.Fatalf("a creation at the revision that was deleted: %+v", out)
 	}
 	remove := func() int {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // a server that is away keeps them
 		defer cancel()
-		n, _ := s.RemoveTombstones(ctx, store.KindLock)
+		n, _ := s.RemoveTombstones(ctx, driver.KindLock)
 		return n
 	}
 	if n := remove(); n != 0 {
@@ -417,9 +418,9 @@ func TestTombstonesAreRemoved(t *testing.T) {
 	m.back(1)
 	eventually(t, func() error {
 		remove()
-		return m.empty(t, store.KindLock, "g/a")
+		return m.empty(t, driver.KindLock, "g/a")
 	})
-	if out := apply(t, s, put("g/a", 0, 6, 4)); out.Status != store.Applied {
+	if out := apply(t, s, put("g/a", 0, 6, 4)); out.Status != driver.Applied {
 		t.Fatalf("created again: %+v", out)
 	}
 	wantRev(t, mustOpen(t, m), "g/a", 6)

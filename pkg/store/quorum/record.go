@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
@@ -20,7 +20,7 @@ type (
 
 // key names a document.
 type key struct {
-	kind store.Kind
+	kind driver.Kind
 	id   string
 }
 
@@ -34,21 +34,21 @@ type record struct {
 	fresh bool  // made by somebody who has not set its floor yet
 }
 
-// maxWriter bounds the session of a writer ID, in bytes: it shares a text of [store.MaxText] with the ballots.
+// maxWriter bounds the session of a writer ID, in bytes: it shares a text of [driver.MaxText] with the ballots.
 const maxWriter = 640
 
 // headFields is how many there are in the text of a record's writer.
 const headFields = 9
 
 // topRev is the largest revision that records follow their documents to. Above it they count for themselves.
-const topRev = store.MaxRev - 1<<32
+const topRev = driver.MaxRev - 1<<32
 
 // deleted is the state, and who is next, of a tombstone: no document's, so that watchers are notified.
 const deleted = "\x01deleted"
 
 // document is the record as its server is to keep it, at a revision above the one that it has and above floor.
-func (r record) document(k key, floor, nonce int64) store.Doc {
-	d := store.Doc{Kind: k.kind, ID: k.id}
+func (r record) document(k key, floor, nonce int64) driver.Doc {
+	d := driver.Doc{Kind: k.kind, ID: k.id}
 	v := r.Accepted.Value
 	switch v.Is {
 	case ballot.Live:
@@ -68,12 +68,12 @@ func (r record) document(k key, floor, nonce int64) store.Doc {
 		strconv.Itoa(int(v.Is)), strconv.FormatInt(v.Doc.Rev, 36), strconv.FormatInt(v.Doc.WriterID.Seq, 36),
 		marksText(v.Before[:]), v.Doc.WriterID.Session,
 	}
-	d.WriterID = store.WriterID{Session: strings.Join(head, " "), Seq: nonce}
+	d.WriterID = driver.WriterID{Session: strings.Join(head, " "), Seq: nonce}
 	return d
 }
 
 // parse is the record that a server's document holds.
-func parse(d store.Doc) (record, error) {
+func parse(d driver.Doc) (record, error) {
 	head := strings.SplitN(d.WriterID.Session, " ", headFields)
 	if len(head) != headFields {
 		return record{}, fmt.Errorf("%s %.80q is no record of a quorum: something else writes to this server", d.Kind,
@@ -101,11 +101,11 @@ func parse(d store.Doc) (record, error) {
 	if v.Is == ballot.Live {
 		v.Doc = d
 	} else {
-		v.Doc = store.Doc{Kind: d.Kind, ID: d.ID, Expires: d.Expires}
+		v.Doc = driver.Doc{Kind: d.Kind, ID: d.ID, Expires: d.Expires}
 	}
-	v.Doc.Rev, v.Doc.WriterID = rev, store.WriterID{Session: head[8], Seq: seq}
+	v.Doc.Rev, v.Doc.WriterID = rev, driver.WriterID{Session: head[8], Seq: seq}
 	if v.Is == ballot.Absent {
-		v.Doc = store.Doc{}
+		v.Doc = driver.Doc{}
 	}
 	return r, nil
 }

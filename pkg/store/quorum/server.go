@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
@@ -18,7 +19,7 @@ var (
 	errLost   = errors.New("the server has no identity: it lost its disk, or is another one")
 	errBusy   = errors.New("the server has not answered for a while")
 	errFought = errors.New("others change the record again and again")
-	// errRestarted is for stores that say when they may have forgotten something: see Lineage of [store.Reply].
+	// errRestarted is for stores that say when they may have forgotten something: see Lineage of [driver.Reply].
 	errRestarted = errors.New("the server was started again, or another one has taken its place")
 )
 
@@ -29,22 +30,22 @@ type server struct {
 	pace  pace
 
 	mu      sync.Mutex
-	client  store.Store // nil: not connected
-	lineage string      // of its store, when its identity was read last
-	reopen  bool        // the client is to be opened again: settings are looked at then
+	client  driver.Store // nil: not connected
+	lineage string       // of its store, when its identity was read last
+	reopen  bool         // the client is to be opened again: settings are looked at then
 	id      ballot.Identity
 	counts  bool
 	trouble error         // why it does not count
 	leave   chan struct{} // wakes who tends it, when it is found not to count any more
 	failed  chan struct{} // wakes who tends it, when a call has failed
 	known   map[key]record
-	floors  map[store.Kind]int64
+	floors  map[driver.Kind]int64
 }
 
 func newServer(index int, spec Server) *server {
 	return &server{
 		index: index, spec: spec, leave: make(chan struct{}, 1), failed: make(chan struct{}, 1),
-		known: map[key]record{}, floors: map[store.Kind]int64{}, trouble: errAway,
+		known: map[key]record{}, floors: map[driver.Kind]int64{}, trouble: errAway,
 	}
 }
 
@@ -57,22 +58,22 @@ func (s *server) follows(lineage string) error {
 		return nil
 	}
 	s.doubt(errRestarted, true)
-	return fmt.Errorf("%w: %w", store.ErrUnavailable, errRestarted)
+	return fmt.Errorf("%w: %w", driver.ErrUnavailable, errRestarted)
 }
 
 // connected is the client, whether the server counts or not; nil: it is not connected.
-func (s *server) connected() store.Store {
+func (s *server) connected() driver.Store {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.client
 }
 
 // serving is the client of a server that counts.
-func (s *server) serving() (store.Store, ballot.Identity, error) {
+func (s *server) serving() (driver.Store, ballot.Identity, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.counts {
-		return nil, ballot.Identity{}, fmt.Errorf("%w: %w", store.ErrUnavailable, s.trouble)
+		return nil, ballot.Identity{}, fmt.Errorf("%w: %w", driver.ErrUnavailable, s.trouble)
 	}
 	return s.client, s.id, nil
 }
@@ -80,7 +81,7 @@ func (s *server) serving() (store.Store, ballot.Identity, error) {
 // fail says that a call has failed, and why. A client that finds another store in the place of its own refuses all that
 // it is asked from then on. Whether that store counts is for its identity in the quorum to say, which a new client reads.
 func (s *server) fail(why error) {
-	if errors.Is(why, store.ErrOther) {
+	if errors.Is(why, driver.ErrOther) {
 		s.doubt(why, true)
 		return
 	}
@@ -135,7 +136,7 @@ func (s *server) forget(k key) {
 
 // snapshot is what a server shows of documents of one kind.
 type snapshot struct {
-	store.Reply
+	driver.Reply
 
 	meta    meta
 	records map[string]record  // those that there are
@@ -150,7 +151,7 @@ type foreign struct {
 }
 
 // look reads records of one kind, and the server's identity with them.
-func (s *server) look(ctx context.Context, kind store.Kind, ids []string) (snapshot, error) {
+func (s *server) look(ctx context.Context, kind driver.Kind, ids []string) (snapshot, error) {
 	client, want, err := s.serving()
 	if err != nil {
 		return snapshot{}, err
@@ -197,39 +198,39 @@ func (s *server) look(ctx context.Context, kind store.Kind, ids []string) (snaps
 	}
 	if !identified {
 		s.doubt(errLost, false)
-		return snapshot{}, fmt.Errorf("%w: %w", store.ErrUnavailable, errLost)
+		return snapshot{}, fmt.Errorf("%w: %w", driver.ErrUnavailable, errLost)
 	}
 	return seen, nil
 }
 
-func (s *server) noteFloor(kind store.Kind, floor int64) {
+func (s *server) noteFloor(kind driver.Kind, floor int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.floors[kind] = max(s.floors[kind], floor)
 }
 
 // floor is the largest that the server has shown.
-func (s *server) floor(kind store.Kind) int64 {
+func (s *server) floor(kind driver.Kind) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.floors[kind]
 }
 
 // isCounter says whether a document is one by which a server counts.
-func isCounter(d store.Doc) bool { return d.Kind == store.KindGroup && groupOf(d.ID) != d.ID }
+func isCounter(d driver.Doc) bool { return d.Kind == driver.KindGroup && groupOf(d.ID) != d.ID }
 
 // inspect is what a server says of itself. That it does not count is among the problems.
-func (s *server) inspect(ctx context.Context) []store.Setting {
+func (s *server) inspect(ctx context.Context) []driver.Setting {
 	name := fmt.Sprintf("server %d", s.index+1)
 	client, _, err := s.serving()
-	var own store.Inspection
+	var own driver.Inspection
 	if err == nil {
 		own, err = store.Inspect(ctx, client)
 	}
 	if err != nil {
-		return []store.Setting{{Name: name, Value: s.spec.Name + ", does not count", Holds: true}}
+		return []driver.Setting{{Name: name, Value: s.spec.Name + ", does not count", Holds: true}}
 	}
-	all := []store.Setting{{Name: name, Value: s.spec.Name, Holds: true}}
+	all := []driver.Setting{{Name: name, Value: s.spec.Name, Holds: true}}
 	if own.Server != "" {
 		all[0].Value += ", " + own.Server
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	_ "github.com/shardctl/shardctl/pkg/store/etcd"
 	_ "github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/quorum"
@@ -46,7 +47,7 @@ func quorumOf(servers []*testservers.Server) string {
 
 // initURI sets a quorum up, if it was not yet.
 func initURI(ctx context.Context, uri string) error {
-	_, err := store.Init(ctx, store.Config{URI: uri, Timeout: 20 * time.Second})
+	_, err := store.Init(ctx, driver.Config{URI: uri, Timeout: 20 * time.Second})
 	return err
 }
 
@@ -61,7 +62,7 @@ func setUpURI(t *testing.T, uri string) *quorum.Store {
 
 func openURI(t *testing.T, uri string) *quorum.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Config{URI: uri, Timeout: 20 * time.Second})
+	s, err := store.Open(t.Context(), driver.Config{URI: uri, Timeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,13 +75,13 @@ func suite(t *testing.T, uri string) storetest.Database {
 	if err := initURI(t.Context(), uri); err != nil {
 		t.Fatal(err)
 	}
-	var servers []store.Store
+	var servers []driver.Store
 	return storetest.Database{
 		CountsMore: true,
-		Open: func(ctx context.Context) (store.Store, error) {
-			return store.Open(ctx, store.Config{URI: uri, Timeout: 20 * time.Second})
+		Open: func(ctx context.Context) (driver.Store, error) {
+			return store.Open(ctx, driver.Config{URI: uri, Timeout: 20 * time.Second})
 		},
-		Spoil: func(ctx context.Context, kind store.Kind, id string) error {
+		Spoil: func(ctx context.Context, kind driver.Kind, id string) error {
 			if servers == nil {
 				servers = each(t, uri) //nolint:contextcheck // they outlive the call
 			}
@@ -95,11 +96,11 @@ func suite(t *testing.T, uri string) storetest.Database {
 }
 
 // each opens the servers of a quorum that is set up, one by one.
-func each(t *testing.T, uri string) (all []store.Store) {
+func each(t *testing.T, uri string) (all []driver.Store) {
 	t.Helper()
 	for _, one := range quorum.Split(uri) {
 		s, err := store.Open(
-			t.Context(), store.Config{URI: one, Cluster: "default.quorum", Existing: true, Timeout: 20 * time.Second},
+			t.Context(), driver.Config{URI: one, Cluster: "default.quorum", Existing: true, Timeout: 20 * time.Second},
 		)
 		if err != nil {
 			t.Fatal(err)
@@ -111,8 +112,8 @@ func each(t *testing.T, uri string) (all []store.Store) {
 }
 
 // editRedis has no server read a document: it is none of its store, and not only no record of the quorum.
-func editRedis(uri string) func(context.Context, store.Kind, string) error {
-	return func(ctx context.Context, kind store.Kind, id string) error {
+func editRedis(uri string) func(context.Context, driver.Kind, string) error {
+	return func(ctx context.Context, kind driver.Kind, id string) error {
 		for _, one := range quorum.Split(uri) {
 			o, err := redis.ParseURL(one)
 			if err != nil {
@@ -136,7 +137,7 @@ func TestStoreOnThreeRedis(t *testing.T) {
 		uri := quorumOf(servers)
 		db := suite(t, uri)
 		overwrite, edit := db.Spoil, editRedis(uri)
-		db.Spoil = func(ctx context.Context, kind store.Kind, id string) error {
+		db.Spoil = func(ctx context.Context, kind driver.Kind, id string) error {
 			if err := overwrite(ctx, kind, id); err != nil { // so that no server is yet to write it
 				return err
 			}
@@ -170,7 +171,7 @@ func TestFiveRedisWithTwoAway(t *testing.T) {
 	servers := redises(t, 5)
 	uri := quorumOf(servers)
 	setUpURI(t, uri)
-	f := storetest.Faults{CountsMore: true, Call: 2 * time.Second, Open: func(t *testing.T) store.Store {
+	f := storetest.Faults{CountsMore: true, Call: 2 * time.Second, Open: func(t *testing.T) driver.Store {
 		t.Helper()
 		return openURI(t, uri)
 	}}
@@ -211,11 +212,11 @@ func TestForgetfulRedisIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bad := testservers.Start(t, testservers.KindRedis, config...)
 			uri := quorumOf([]*testservers.Server{good, good, bad})
-			s, err := store.Open(t.Context(), store.Config{URI: uri, Timeout: 20 * time.Second})
+			s, err := store.Open(t.Context(), driver.Config{URI: uri, Timeout: 20 * time.Second})
 			if err == nil {
 				t.Fatalf("%v is opened", s)
 			}
-			if want := "it may forget what it acknowledged"; !errors.Is(err, store.ErrInvalid) ||
+			if want := "it may forget what it acknowledged"; !errors.Is(err, driver.ErrInvalid) ||
 				!strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want one that says %q", err, want)
 			}
@@ -232,10 +233,10 @@ func TestRedisThatLostItsDisk(t *testing.T) {
 	servers := redises(t, 3)
 	uri := quorumOf(servers)
 	s := setUpURI(t, uri)
-	var batch []store.Change
+	var batch []driver.Change
 	for i := range int64(*documents) {
 		batch = append(batch, put(fmt.Sprintf("g/%06d", i), 0, 1, i))
-		if len(batch) == store.MaxBatch || i == int64(*documents)-1 {
+		if len(batch) == driver.MaxBatch || i == int64(*documents)-1 {
 			applyAll(t, s, batch)
 			batch = nil
 		}
@@ -262,13 +263,13 @@ func TestRedisThatLostItsDisk(t *testing.T) {
 	}
 	rev := int64(1)
 	for left := len(both); left > 0; rev++ { // others write meanwhile
-		if out := apply(t, s, put("g/000000", rev, rev+1, 1_000_000+rev)); out.Status != store.Applied {
+		if out := apply(t, s, put("g/000000", rev, rev+1, 1_000_000+rev)); out.Status != driver.Applied {
 			t.Fatalf("revision %d: %+v", rev+1, out)
 		}
 		select {
 		case err := <-ended: // each may end because of the other one
 			left--
-			if err != nil && !errors.Is(err, store.ErrUnavailable) {
+			if err != nil && !errors.Is(err, driver.ErrUnavailable) {
 				t.Error(err)
 			}
 		case <-time.After(10 * time.Millisecond):
@@ -296,10 +297,10 @@ func TestRedisThatLostItsDisk(t *testing.T) {
 }
 
 // listAll lists all locks, in pages.
-func listAll(t *testing.T, s store.Store) (all []store.Doc) {
+func listAll(t *testing.T, s driver.Store) (all []driver.Doc) {
 	t.Helper()
-	for q := (store.Query{NoBody: true, Limit: 1000}); ; {
-		page, err := s.List(t.Context(), store.KindLock, q)
+	for q := (driver.Query{NoBody: true, Limit: 1000}); ; {
+		page, err := s.List(t.Context(), driver.KindLock, q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -311,18 +312,18 @@ func listAll(t *testing.T, s store.Store) (all []store.Doc) {
 }
 
 // applyAll applies changes, and repeats those of unknown outcome.
-func applyAll(t *testing.T, s store.Store, changes []store.Change) {
+func applyAll(t *testing.T, s driver.Store, changes []driver.Change) {
 	t.Helper()
 	for len(changes) > 0 {
 		outs, err := s.Apply(t.Context(), changes...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var left []store.Change
+		var left []driver.Change
 		for i, out := range outs {
 			switch out.Status {
-			case store.Applied:
-			case store.Unknown:
+			case driver.Applied:
+			case driver.Unknown:
 				left = append(left, changes[i])
 			default:
 				t.Fatalf("%s: %+v", changes[i].Doc.ID, out)
@@ -360,7 +361,7 @@ func TestServersThatAreStartedWithOtherSettings(t *testing.T) {
 			s.Fail() // stores of SQL repeat what fails
 			rev := int64(0)
 			eventually(t, func() error {
-				if out := apply(t, s, put("g/a", rev, rev+1, rev)); out.Status == store.Applied {
+				if out := apply(t, s, put("g/a", rev, rev+1, rev)); out.Status == driver.Applied {
 					rev++
 				}
 				for _, p := range s.Problems() {
@@ -383,19 +384,19 @@ func TestFloorOfAllServersIsRaised(t *testing.T) {
 		[]string{server.Database(), server.Database(), server.Via(link, server.Database())}, ",",
 	)
 	s, other := setUpURI(t, uri), openURI(t, uri)
-	floor := func(s store.Store) int64 {
+	floor := func(s driver.Store) int64 {
 		t.Helper()
-		reply, err := s.List(t.Context(), store.KindLock, store.Query{})
+		reply, err := s.List(t.Context(), driver.KindLock, driver.Query{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return reply.Floor
 	}
 	raised := floor(s) + 1_000_000
-	if err := store.RaiseFloor(t.Context(), s, raised); err != nil {
+	if err := driver.RaiseFloor(t.Context(), s, raised); err != nil {
 		t.Fatal(err)
 	}
-	for _, each := range []store.Store{s, other, openURI(t, uri)} {
+	for _, each := range []driver.Store{s, other, openURI(t, uri)} {
 		if got := floor(each); got < raised {
 			t.Errorf("floor %d, want %d at least", got, raised)
 		}
@@ -403,11 +404,11 @@ func TestFloorOfAllServersIsRaised(t *testing.T) {
 	link.Block()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := store.RaiseFloor(ctx, s, 2*raised); !errors.Is(err, store.ErrUnavailable) {
+	if err := driver.RaiseFloor(ctx, s, 2*raised); !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("with a server away: %v", err)
 	}
 	link.Unblock()
-	if err := store.RaiseFloor(t.Context(), s, store.MaxMark+1); !errors.Is(err, store.ErrMalformed) {
+	if err := driver.RaiseFloor(t.Context(), s, driver.MaxMark+1); !errors.Is(err, driver.ErrMalformed) {
 		t.Errorf("above the largest mark: %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/pkg/store/quorum"
 )
@@ -21,15 +21,15 @@ type configured struct {
 
 	weak     *atomic.Bool
 	looks    *atomic.Int64
-	problems []store.Problem // found when it was opened
+	problems []driver.Problem // found when it was opened
 }
 
-func (c configured) Problems() []store.Problem { return c.problems }
+func (c configured) Problems() []driver.Problem { return c.problems }
 
-func (c configured) Inspect(context.Context) (store.Inspection, error) {
+func (c configured) Inspect(context.Context) (driver.Inspection, error) {
 	c.looks.Add(1)
 	value := map[bool]string{false: "on", true: "off"}[c.weak.Load()]
-	return store.Inspection{Settings: []store.Setting{
+	return driver.Inspection{Settings: []driver.Setting{
 		{Name: "fsync", Value: value, Want: "on", Holds: value == "on", Forgets: true},
 		{Name: "backups", Value: "none", Want: "some"}, // nothing is forgotten without them
 	}}, nil
@@ -39,11 +39,11 @@ func (c configured) Inspect(context.Context) (store.Inspection, error) {
 func openConfigured(t *testing.T, m *memServers, c configured) *quorum.Store {
 	t.Helper()
 	o := m.options()
-	o.Servers[1].Open = func(context.Context) (store.Store, error) {
+	o.Servers[1].Open = func(context.Context) (driver.Store, error) {
 		opened := c
 		opened.Store = m.client(1) //nolint:contextcheck // it has none
 		if c.weak.Load() {
-			opened.problems = []store.Problem{{Reason: "StoreNotDurable", Message: "fsync is off"}}
+			opened.problems = []driver.Problem{{Reason: "StoreNotDurable", Message: "fsync is off"}}
 		}
 		return opened, nil
 	}
@@ -89,7 +89,7 @@ func TestSettingsAreLookedAtAgain(t *testing.T) {
 		m.leave(0)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if outs, err := s.Apply(ctx, put("g/a", 0, 1, 1)); err != nil || !errors.Is(outs[0].Err, store.ErrUnavailable) {
+		if outs, err := s.Apply(ctx, put("g/a", 0, 1, 1)); err != nil || !errors.Is(outs[0].Err, driver.ErrUnavailable) {
 			t.Errorf("written with a server that may forget: %+v, %v", outs, err)
 		}
 		m.back(0)
@@ -110,7 +110,7 @@ func TestSettingsAreLookedAtAfterAFailure(t *testing.T) {
 		m.leave(1)
 		c.weak.Store(true)
 		for i := range int64(100) {
-			if out := apply(t, s, put(fmt.Sprint("g/", i), 0, 1, i)); out.Status != store.Applied {
+			if out := apply(t, s, put(fmt.Sprint("g/", i), 0, 1, i)); out.Status != driver.Applied {
 				t.Fatalf("%+v", out)
 			}
 		}

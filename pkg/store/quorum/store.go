@@ -25,11 +25,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
-var errClosed = fmt.Errorf("quorum: %w: closed", store.ErrUnavailable)
+var errClosed = fmt.Errorf("quorum: %w: closed", driver.ErrUnavailable)
 
 // Store keeps documents on a majority of its servers. Its methods may be called concurrently.
 type Store struct {
@@ -39,14 +40,14 @@ type Store struct {
 	clock    clock
 }
 
-var _ store.Store = (*Store)(nil)
+var _ driver.Store = (*Store)(nil)
 
 // Open connects to the servers of a quorum that was set up by [Init]. A majority of them is enough. It waits no longer
 // than the time-out, or the context.
 //
 // A process that has opened a quorum takes part in this one only: where it was set up again, its servers do not count.
 //
-// Errors wrap [store.ErrInvalid], [store.ErrSchema], or [store.ErrUnavailable] (no majority counts, or it was not
+// Errors wrap [driver.ErrInvalid], [driver.ErrSchema], or [driver.ErrUnavailable] (no majority counts, or it was not
 // set up: try again).
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s, err := begin(ctx, o)
@@ -81,9 +82,9 @@ func begin(ctx context.Context, o Options) (*Store, error) {
 }
 
 // Read returns the documents with these ids, linearizably: as a majority has them.
-func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
-	if err := store.ValidateKind(kind); err != nil {
-		return store.Reply{}, fmt.Errorf("read: %w", err)
+func (s *Store) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
+	if err := driver.ValidateKind(kind); err != nil {
+		return driver.Reply{}, fmt.Errorf("read: %w", err)
 	}
 	ctx, release := s.members.life.Bound(ctx)
 	defer release()
@@ -91,7 +92,7 @@ func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store
 	ids = slices.DeleteFunc(ids, isReserved)
 	v := newView(s, kind)
 	if err := v.read(ctx, ids); err != nil {
-		return store.Reply{}, unavailable("read "+string(kind), err)
+		return driver.Reply{}, unavailable("read "+string(kind), err)
 	}
 	reply := v.reply()
 	reply.Docs = v.documents(ids)
@@ -100,16 +101,16 @@ func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store
 
 // List returns the documents that match, each as a majority has it. The servers filter first, by what each of them
 // holds. What a majority of them lists is read, and filtered again.
-func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
-	if err := store.ValidateKind(kind); err != nil {
-		return store.Reply{}, fmt.Errorf("list: %w", err)
+func (s *Store) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
+	if err := driver.ValidateKind(kind); err != nil {
+		return driver.Reply{}, fmt.Errorf("list: %w", err)
 	}
 	ctx, release := s.members.life.Bound(ctx)
 	defer release()
 	v := newView(s, kind)
 	docs, err := v.list(ctx, q)
 	if err != nil {
-		return store.Reply{}, unavailable("list "+string(kind), err)
+		return driver.Reply{}, unavailable("list "+string(kind), err)
 	}
 	reply, found := v.reply(), engine.Select(docs, q)
 	reply.Docs, reply.Total = found.Docs, found.Total
@@ -120,57 +121,57 @@ func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store
 }
 
 // Apply performs each change on its own: those of one call share the requests to each server.
-func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (s *Store) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	if err := validate(changes); err != nil {
 		return nil, fmt.Errorf("apply: %w", err)
 	}
 	ctx, release := s.members.life.Bound(ctx)
 	defer release()
-	outs := make([]store.Outcome, 0, len(changes))
-	for part := range slices.Chunk(changes, store.MaxBatch) {
+	outs := make([]driver.Outcome, 0, len(changes))
+	for part := range slices.Chunk(changes, driver.MaxBatch) {
 		outs = append(outs, s.apply(ctx, part)...)
 	}
 	return outs, nil
 }
 
-func validate(changes []store.Change) error {
-	if err := store.ValidateChanges(changes); err != nil {
+func validate(changes []driver.Change) error {
+	if err := driver.ValidateChanges(changes); err != nil {
 		return err
 	}
 	for _, c := range changes {
 		if isReserved(c.Doc.ID) {
 			return fmt.Errorf("%w: ID %.80q begins with a character that the quorum keeps for itself",
-				store.ErrMalformed, c.Doc.ID)
+				driver.ErrMalformed, c.Doc.ID)
 		}
 		if n := len(c.Doc.WriterID.Session); n > maxWriter {
-			return fmt.Errorf("%w: session of a writer ID of %d bytes, at most %d", store.ErrTooLarge, n, maxWriter)
+			return fmt.Errorf("%w: session of a writer ID of %d bytes, at most %d", driver.ErrTooLarge, n, maxWriter)
 		}
 	}
 	return nil
 }
 
 // apply performs up to one batch.
-func (s *Store) apply(ctx context.Context, changes []store.Change) []store.Outcome {
+func (s *Store) apply(ctx context.Context, changes []driver.Change) []driver.Outcome {
 	if err := ctx.Err(); err != nil {
-		return store.AllUnknown(len(changes), context.Cause(ctx))
+		return driver.AllUnknown(len(changes), context.Cause(ctx))
 	}
-	deletes := slices.IndexFunc(changes, func(c store.Change) bool { return c.Op == store.Delete })
+	deletes := slices.IndexFunc(changes, func(c driver.Change) bool { return c.Op == driver.Delete })
 	if deletes >= 0 { // a tombstone says until when it stands
 		if err := newView(s, changes[deletes].Doc.Kind).read(ctx, nil); err != nil {
-			return store.AllUnknown(len(changes), err)
+			return driver.AllUnknown(len(changes), err)
 		}
 	}
-	outs := make([]store.Outcome, len(changes))
+	outs := make([]driver.Outcome, len(changes))
 	var items []*item
 	var of, counts []int
 	for i, c := range changes {
-		if c.Op == store.Increment {
+		if c.Op == driver.Increment {
 			counts = append(counts, i)
 			continue
 		}
 		c.Doc.Body = slices.Clone(c.Doc.Body)
-		if c.Op == store.Delete && c.Doc.WriterID == (store.WriterID{}) { // to be known again, as any write
-			c.Doc.WriterID = store.WriterID{Session: uuid.UUID(s.proposer.name).String(), Seq: s.members.nonce()}
+		if c.Op == driver.Delete && c.Doc.WriterID == (driver.WriterID{}) { // to be known again, as any write
+			c.Doc.WriterID = driver.WriterID{Session: uuid.UUID(s.proposer.name).String(), Seq: s.members.nonce()}
 		}
 		items, of = append(items, s.change(c, &outs[i])), append(of, i)
 	}
@@ -182,7 +183,7 @@ func (s *Store) apply(ctx context.Context, changes []store.Change) []store.Outco
 		err := s.proposer.decide(ctx, items)
 		for j, it := range items {
 			if !it.done {
-				outs[of[j]] = store.AllUnknown(1, err)[0]
+				outs[of[j]] = driver.AllUnknown(1, err)[0]
 			}
 		}
 	}
@@ -191,7 +192,7 @@ func (s *Store) apply(ctx context.Context, changes []store.Change) []store.Outco
 }
 
 // change is a Put or Delete as the rounds take it. Its outcome counts once the item is done.
-func (s *Store) change(c store.Change, out *store.Outcome) *item {
+func (s *Store) change(c driver.Change, out *driver.Outcome) *item {
 	it := &item{key: key{c.Doc.Kind, c.Doc.ID}, change: true}
 	it.judge = func(v ballot.Value, sent bool) (ballot.Value, bool) {
 		judged, propose, changes := ballot.Judge(c, v, sent)
@@ -209,7 +210,7 @@ func (s *Store) change(c store.Change, out *store.Outcome) *item {
 	return it
 }
 
-// RaiseFloor is for [store.RaiseFloor]. It waits until all servers count.
+// RaiseFloor is for [driver.RaiseFloor]. It waits until all servers count.
 func (s *Store) RaiseFloor(ctx context.Context, floor int64) error {
 	ctx, release := s.members.life.Bound(ctx)
 	defer release()
@@ -219,7 +220,7 @@ func (s *Store) RaiseFloor(ctx context.Context, floor int64) error {
 	for _, at := range s.members.all {
 		client, _, err := at.serving()
 		if err == nil {
-			err = store.RaiseFloor(ctx, client, floor)
+			err = driver.RaiseFloor(ctx, client, floor)
 		}
 		if err != nil {
 			return unavailable(fmt.Sprintf("raise the floor of server %d", at.index+1), err)
@@ -246,10 +247,10 @@ func (s *Store) Close(ctx context.Context) error {
 const ReasonMinorityAway = "StoreMinorityAway"
 
 // Inspect says of each server whether it counts, and what its own store says. See [store.Inspect].
-func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
+func (s *Store) Inspect(ctx context.Context) (driver.Inspection, error) {
 	ctx, release := s.members.life.Bound(ctx)
 	defer release()
-	is := store.Inspection{Server: fmt.Sprintf("quorum of %d servers", len(s.members.all))}
+	is := driver.Inspection{Server: fmt.Sprintf("quorum of %d servers", len(s.members.all))}
 	for _, at := range s.members.all {
 		is.Settings = append(is.Settings, at.inspect(ctx)...)
 	}
@@ -257,12 +258,12 @@ func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 }
 
 // Problems says which servers do not count now, and what the stores of the others say.
-func (s *Store) Problems() []store.Problem {
-	var all []store.Problem
+func (s *Store) Problems() []driver.Problem {
+	var all []driver.Problem
 	for i, at := range s.members.all {
 		client, _, err := at.serving()
 		if err != nil {
-			all = append(all, store.Problem{Reason: ReasonMinorityAway, Message: fmt.Sprintf(
+			all = append(all, driver.Problem{Reason: ReasonMinorityAway, Message: fmt.Sprintf(
 				"Server %d of the quorum, %s, does not count: %v. At most %d of the %d may be away at once.",
 				i+1, at.spec.Name, err, len(s.members.all)-s.members.majority(), len(s.members.all),
 			)})

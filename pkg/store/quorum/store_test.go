@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	quorumstore "github.com/shardctl/shardctl/pkg/store/quorum"
@@ -48,7 +48,7 @@ func blank(n int) *memServers {
 }
 
 // open makes one more client of all of them.
-func (m *memServers) open(ctx context.Context) (store.Store, error) {
+func (m *memServers) open(ctx context.Context) (driver.Store, error) {
 	s, err := m.quorum(ctx)
 	if err != nil {
 		return nil, err
@@ -69,14 +69,14 @@ func (m *memServers) options() quorumstore.Options {
 	for i := range m.servers {
 		o.Servers = append(o.Servers, quorumstore.Server{
 			Name: fmt.Sprint("memory ", i),
-			Open: func(context.Context) (store.Store, error) { return m.client(i), nil }, //nolint:contextcheck // it has none
+			Open: func(context.Context) (driver.Store, error) { return m.client(i), nil }, //nolint:contextcheck // it has none
 		})
 	}
 	return o
 }
 
 // spoil overwrites the records of a document, as something else does that writes to the servers.
-func (m *memServers) spoil(ctx context.Context, kind store.Kind, id string) error {
+func (m *memServers) spoil(ctx context.Context, kind driver.Kind, id string) error {
 	for _, s := range m.servers {
 		if err := spoil(ctx, s, kind, id); err != nil {
 			return err
@@ -86,20 +86,20 @@ func (m *memServers) spoil(ctx context.Context, kind store.Kind, id string) erro
 }
 
 // spoil overwrites what one server has, or will have: it may be slower than the others.
-func spoil(ctx context.Context, s store.Store, kind store.Kind, id string) error {
+func spoil(ctx context.Context, s driver.Store, kind driver.Kind, id string) error {
 	for {
 		found, err := s.Read(ctx, kind, id)
 		if err != nil {
 			return err
 		}
-		d := store.Doc{Kind: kind, ID: id}
+		d := driver.Doc{Kind: kind, ID: id}
 		if len(found.Docs) > 0 {
 			d = found.Docs[0]
 		}
-		c := store.Change{IfRev: d.Rev, Doc: d}
-		c.Doc.Rev, c.Doc.WriterID = max(d.Rev, found.Floor)+1, store.WriterID{Session: "by hand", Seq: d.Rev + 1}
+		c := driver.Change{IfRev: d.Rev, Doc: d}
+		c.Doc.Rev, c.Doc.WriterID = max(d.Rev, found.Floor)+1, driver.WriterID{Session: "by hand", Seq: d.Rev + 1}
 		outs, err := s.Apply(ctx, c)
-		if err != nil || outs[0].Status == store.Applied || outs[0].Status == store.Unknown {
+		if err != nil || outs[0].Status == driver.Applied || outs[0].Status == driver.Unknown {
 			return errors.Join(err, outs[0].Err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
@@ -85,7 +86,7 @@ func (t *tender) admit(ctx context.Context) error {
 		t.server.lineage = lineage
 		t.server.mu.Unlock()
 	}
-	if errors.Is(err, store.ErrOther) {
+	if errors.Is(err, driver.ErrOther) {
 		t.server.doubt(err, true)
 	}
 	standing, want := t.members.found.set(t.server.index, ballot.Found{Reached: err == nil, ID: id}, err)
@@ -96,7 +97,7 @@ func (t *tender) admit(ctx context.Context) error {
 		t.serve(*id)
 		return nil
 	case ballot.Foreign:
-		return fmt.Errorf("%w: it belongs to another quorum: %w", store.ErrInvalid, ballot.Mismatch(want, *id))
+		return fmt.Errorf("%w: it belongs to another quorum: %w", driver.ErrInvalid, ballot.Mismatch(want, *id))
 	default:
 		return notCounted[standing]
 	}
@@ -110,7 +111,7 @@ var notCounted = map[ballot.Standing]error{
 func (t *tender) timeout() time.Duration { return max(t.members.timeout, time.Second) }
 
 // connect opens the client once, and again where its server was restarted: what may forget is refused each time.
-func (t *tender) connect(ctx context.Context) (store.Store, error) {
+func (t *tender) connect(ctx context.Context) (driver.Store, error) {
 	t.server.mu.Lock()
 	old, reopen := t.server.client, t.server.reopen
 	t.server.mu.Unlock()
@@ -149,10 +150,10 @@ var forgetful = []string{
 	"StoreUnchecked",
 }
 
-var errForgets = fmt.Errorf("%w: it may forget what it acknowledged, and cannot be part of a quorum", store.ErrInvalid)
+var errForgets = fmt.Errorf("%w: it may forget what it acknowledged, and cannot be part of a quorum", driver.ErrInvalid)
 
 // fit refuses a store that may forget what it acknowledged.
-func fit(s store.Store) error {
+func fit(s driver.Store) error {
 	for _, p := range store.Problems(s) {
 		if slices.Contains(forgetful, p.Reason) {
 			return fmt.Errorf("%w: %s: %s", errForgets, p.Reason, p.Message)
@@ -161,6 +162,6 @@ func fit(s store.Store) error {
 	return nil
 }
 
-var errFew = fmt.Errorf("%w: no majority of servers has shown one identity yet", store.ErrUnavailable)
+var errFew = fmt.Errorf("%w: no majority of servers has shown one identity yet", driver.ErrUnavailable)
 
-var errNotSetUp = fmt.Errorf("%w: the quorum was not set up: run shardctl store init", store.ErrUnavailable)
+var errNotSetUp = fmt.Errorf("%w: the quorum was not set up: run shardctl store init", driver.ErrUnavailable)

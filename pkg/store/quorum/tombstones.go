@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
@@ -24,7 +24,7 @@ const maxRemoved = 100
 // removeRegularly removes tombstones until ctx ends. What fails is tried the next time.
 func (s *Store) removeRegularly(ctx context.Context) {
 	for sleep.For(ctx, removeEvery+rand.N(removeEvery)) == nil { //nolint:gosec // no secret
-		for _, kind := range store.Kinds() {
+		for _, kind := range driver.Kinds() {
 			if _, err := s.removeTombstones(ctx, kind); err != nil {
 				s.members.log.V(1).Info("Tombstones stay", "document", string(kind), "error", err.Error())
 			}
@@ -33,7 +33,7 @@ func (s *Store) removeRegularly(ctx context.Context) {
 }
 
 // removeTombstones removes those of a kind that have expired, where all servers hold them.
-func (s *Store) removeTombstones(ctx context.Context, kind store.Kind) (removed int, err error) {
+func (s *Store) removeTombstones(ctx context.Context, kind driver.Kind) (removed int, err error) {
 	ctx, release := s.members.life.Bound(ctx)
 	defer release()
 	if err := newView(s, kind).read(ctx, nil); err != nil { // for the time
@@ -44,7 +44,7 @@ func (s *Store) removeTombstones(ctx context.Context, kind store.Kind) (removed 
 	if err != nil {
 		return 0, err
 	}
-	expired := store.Query{Expired: s.clock.now(nil), States: []string{deleted}, Limit: maxRemoved, NoBody: true}
+	expired := driver.Query{Expired: s.clock.now(nil), States: []string{deleted}, Limit: maxRemoved, NoBody: true}
 	found, err := client.List(ctx, kind, expired)
 	if err != nil || len(found.Docs) == 0 {
 		return 0, err
@@ -98,7 +98,7 @@ func removable(ids []string, seen []snapshot, now int64) (all []string, floor in
 }
 
 // raiseFloor makes a server refuse ballots up to floor for documents of which it keeps nothing.
-func (s *server) raiseFloor(ctx context.Context, kind store.Kind, floor int64, nonce func() int64) error {
+func (s *server) raiseFloor(ctx context.Context, kind driver.Kind, floor int64, nonce func() int64) error {
 	for range maxTries {
 		client, _, err := s.serving()
 		if err != nil {
@@ -110,11 +110,11 @@ func (s *server) raiseFloor(ctx context.Context, kind store.Kind, floor int64, n
 		}
 		m, rev := seen.meta, seen.Docs[0].Rev // nothing else was asked for
 		m.Floor = floor
-		outs, err := client.Apply(ctx, store.Change{IfRev: rev, Doc: m.document(kind, rev+1, nonce())})
+		outs, err := client.Apply(ctx, driver.Change{IfRev: rev, Doc: m.document(kind, rev+1, nonce())})
 		switch {
 		case err != nil:
 			return err
-		case outs[0].Status == store.Unknown:
+		case outs[0].Status == driver.Unknown:
 			return outs[0].Err
 		}
 	}
@@ -123,16 +123,16 @@ func (s *server) raiseFloor(ctx context.Context, kind store.Kind, floor int64, n
 
 // drop deletes records that are still as they were shown.
 func (s *server) drop(
-	ctx context.Context, kind store.Kind, ids []string, seen snapshot, nonce func() int64,
+	ctx context.Context, kind driver.Kind, ids []string, seen snapshot, nonce func() int64,
 ) error {
 	client, _, err := s.serving()
 	if err != nil {
 		return err
 	}
-	changes := make([]store.Change, len(ids))
+	changes := make([]driver.Change, len(ids))
 	for i, id := range ids {
-		changes[i] = store.Change{Op: store.Delete, IfRev: seen.records[id].rev, Doc: store.Doc{
-			Kind: kind, ID: id, WriterID: store.WriterID{Session: "quorum", Seq: nonce()},
+		changes[i] = driver.Change{Op: driver.Delete, IfRev: seen.records[id].rev, Doc: driver.Doc{
+			Kind: kind, ID: id, WriterID: driver.WriterID{Session: "quorum", Seq: nonce()},
 		}}
 		s.forget(key{kind, id})
 	}

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
@@ -16,17 +16,17 @@ const looks = 3
 // view is one read: what a majority shows of documents of one kind, with their times and floors.
 type view struct {
 	store *Store
-	kind  store.Kind
+	kind  driver.Kind
 	found map[string]ballot.Value
 	times []int64
 	walls []int64
 	floor int64
 
 	foreign    map[string]error // why some server says nothing of a document
-	unreadable []store.Unreadable
+	unreadable []driver.Unreadable
 }
 
-func newView(s *Store, kind store.Kind) *view {
+func newView(s *Store, kind driver.Kind) *view {
 	return &view{store: s, kind: kind, found: map[string]ballot.Value{}, foreign: map[string]error{}}
 }
 
@@ -53,7 +53,7 @@ func (v *view) read(ctx context.Context, ids []string) error {
 // What no majority can read is left out after the last look: no round could decide about it.
 func (v *view) look(ctx context.Context, ids []string, try int) (left []string, err error) {
 	asked := ids
-	if v.kind == store.KindGroup {
+	if v.kind == driver.KindGroup {
 		for _, id := range ids {
 			asked = append(slices.Clip(asked), counterID(id))
 		}
@@ -91,7 +91,7 @@ func (v *view) look(ctx context.Context, ids []string, try int) (left []string, 
 			why, some := v.foreign[id]
 			lost := some && readings[id].Answers() < need
 			if lost {
-				v.unreadable = append(v.unreadable, store.Unreadable{Kind: v.kind, ID: id, Err: why})
+				v.unreadable = append(v.unreadable, driver.Unreadable{Kind: v.kind, ID: id, Err: why})
 			}
 			return lost
 		})
@@ -131,7 +131,7 @@ func (v *view) shown(from int, seen snapshot, readings map[string]*reading, left
 
 // settle has rounds decide that nothing changes.
 func (v *view) settle(ctx context.Context, ids []string) error {
-	for part := range slices.Chunk(ids, store.MaxBatch) {
+	for part := range slices.Chunk(ids, driver.MaxBatch) {
 		items := make([]*item, len(part))
 		for i, id := range part {
 			items[i] = &item{key: key{v.kind, id}, judge: func(found ballot.Value, _ bool) (ballot.Value, bool) {
@@ -147,24 +147,24 @@ func (v *view) settle(ctx context.Context, ids []string) error {
 }
 
 // reply is an empty one, with the time of a majority. The floor is above every tombstone that was seen.
-func (v *view) reply() store.Reply {
+func (v *view) reply() driver.Reply {
 	floor := v.floor
 	for _, x := range v.found {
 		if x.Is == ballot.Deleted {
 			floor = max(floor, x.Doc.Rev)
 		}
 	}
-	return store.Reply{
+	return driver.Reply{
 		Now: v.store.clock.now(v.times), Wall: ballot.Median(v.walls...), Floor: floor, Unreadable: v.unreadable,
 	}
 }
 
 // documents are those of these ids that exist. They are the caller's.
-func (v *view) documents(ids []string) []store.Doc {
-	var docs []store.Doc
+func (v *view) documents(ids []string) []driver.Doc {
+	var docs []driver.Doc
 	for _, id := range ids {
 		d := v.found[id].Document()
-		if v.kind == store.KindGroup {
+		if v.kind == driver.KindGroup {
 			d = v.store.counters.with(id, d)
 		}
 		if d == nil {
@@ -178,8 +178,8 @@ func (v *view) documents(ids []string) []store.Doc {
 }
 
 // list goes through pages of the servers until there is enough.
-func (v *view) list(ctx context.Context, q store.Query) ([]store.Doc, error) {
-	var docs []store.Doc
+func (v *view) list(ctx context.Context, q driver.Query) ([]driver.Doc, error) {
+	var docs []driver.Doc
 	limit := q.Limit
 	if q.CountOnly {
 		limit = 0
@@ -214,19 +214,19 @@ func (v *view) list(ctx context.Context, q store.Query) ([]store.Doc, error) {
 // candidates are ids that may match, in order. What cannot be read of them is among them.
 type candidates struct {
 	ids        []string
-	unreadable map[string]store.Unreadable
+	unreadable map[string]driver.Unreadable
 	whole      bool // none follows
 }
 
 // candidates are those that a majority of the servers lists.
-func (v *view) candidates(ctx context.Context, q store.Query, limit, try int) (all candidates, err error) {
-	own := store.Query{
+func (v *view) candidates(ctx context.Context, q driver.Query, limit, try int) (all candidates, err error) {
+	own := driver.Query{
 		Group: q.Group, Sessions: q.Sessions, Others: q.Others, States: q.States, Unsuspended: q.Unsuspended,
 		Expired: q.Expired, From: q.From, To: q.To, Reverse: q.Reverse, Limit: limit, MinRev: min(q.MinRev, topRev),
 		NoBody: true,
 	}
-	if v.kind == store.KindGroup { // few, and counters are listed under other names
-		own = store.Query{Reverse: q.Reverse, NoBody: true}
+	if v.kind == driver.KindGroup { // few, and counters are listed under other names
+		own = driver.Query{Reverse: q.Reverse, NoBody: true}
 	}
 	answers := ask(ctx, v.store.members, func(ctx context.Context, at *server) (page, error) {
 		return at.list(ctx, v.kind, own, limit)
@@ -235,7 +235,7 @@ func (v *view) candidates(ctx context.Context, q store.Query, limit, try int) (a
 	need := v.store.members.majority()
 	wait := newPatience(try)
 	defer wait.stop()
-	all.unreadable = map[string]store.Unreadable{}
+	all.unreadable = map[string]driver.Unreadable{}
 	err = gather(ctx, answers, wait, func(got answerOf[page]) bool {
 		if got.err == nil {
 			pages = append(pages, got.value.Page)
@@ -256,12 +256,12 @@ func (v *view) candidates(ctx context.Context, q store.Query, limit, try int) (a
 type page struct {
 	ballot.Page
 
-	unreadable []store.Unreadable
+	unreadable []driver.Unreadable
 }
 
 // list lists ids of one server. It reads first: a list may be stale, but not behind one's own read. It reads
 // afterwards: a server that has lost its disk lists nothing.
-func (s *server) list(ctx context.Context, kind store.Kind, q store.Query, limit int) (page, error) {
+func (s *server) list(ctx context.Context, kind driver.Kind, q driver.Query, limit int) (page, error) {
 	if _, err := s.look(ctx, kind, nil); err != nil {
 		return page{}, err
 	}
@@ -278,7 +278,7 @@ func (s *server) list(ctx context.Context, kind store.Kind, q store.Query, limit
 	}
 	p := page{Page: ballot.Page{Cut: q.Limit > 0 && len(reply.Docs) >= limit}}
 	for _, d := range reply.Docs {
-		if kind == store.KindGroup {
+		if kind == driver.KindGroup {
 			d.ID = groupOf(d.ID)
 		}
 		if !isReserved(d.ID) || p.Cut && d.ID == reply.Docs[len(reply.Docs)-1].ID {
@@ -290,7 +290,7 @@ func (s *server) list(ctx context.Context, kind store.Kind, q store.Query, limit
 		last = p.IDs[len(p.IDs)-1]
 	}
 	for _, u := range reply.Unreadable {
-		if kind == store.KindGroup {
+		if kind == driver.KindGroup {
 			u.ID = groupOf(u.ID)
 		}
 		if !isReserved(u.ID) && (!p.Cut || (u.ID < last) != q.Reverse) { // else it is of the next page

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // againAfter is how long a watch of one server waits before it begins again.
@@ -16,7 +16,7 @@ const againAfter = 200 * time.Millisecond
 
 // Watch sends the notifications of all servers. They say where to look, and carry no documents: what one server holds
 // may not be chosen. Each change comes from every server that accepts it, so from the last one of a majority as well.
-func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
+func (s *Store) Watch(ctx context.Context, in driver.Interest) (<-chan driver.Notification, error) {
 	if err := in.Validate(); err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
@@ -26,11 +26,11 @@ func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 		for _, g := range in.Groups {
 			own.Groups = append(own.Groups, counterID(g))
 		}
-		if len(own.Groups) > store.MaxInterest {
+		if len(own.Groups) > driver.MaxInterest {
 			own.Groups = nil
 		}
 	}
-	w := &watch{store: s, in: own, notes: make(chan store.Notification), began: make(chan error, len(s.members.all))}
+	w := &watch{store: s, in: own, notes: make(chan driver.Notification), began: make(chan error, len(s.members.all))}
 	ctx, cancel := context.WithCancel(ctx)
 	stop := s.members.life.OnEnd(cancel)
 	begun := true
@@ -41,7 +41,7 @@ func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 	if begun {
 		err = w.await(ctx)
 	}
-	out := store.NewNotifier()
+	out := driver.NewNotifier()
 	if err == nil && !s.members.life.Go(func() { defer stop(); defer cancel(); w.forward(ctx, out) }) {
 		err = errClosed
 	}
@@ -56,8 +56,8 @@ func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 // watch is one watcher of all servers.
 type watch struct {
 	store *Store
-	in    store.Interest
-	notes chan store.Notification
+	in    driver.Interest
+	notes chan driver.Notification
 	began chan error // holds one for each server
 }
 
@@ -69,7 +69,7 @@ func (w *watch) await(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case err := <-w.began:
-			if errors.Is(err, store.ErrCannotWatch) {
+			if errors.Is(err, driver.ErrCannotWatch) {
 				return err
 			}
 			if err == nil {
@@ -80,13 +80,13 @@ func (w *watch) await(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %d of %d servers can be watched", store.ErrUnavailable, began, len(w.store.members.all))
+	return fmt.Errorf("%w: %d of %d servers can be watched", driver.ErrUnavailable, began, len(w.store.members.all))
 }
 
 // follow watches one server until ctx ends, again and again.
 func (w *watch) follow(ctx context.Context, at *server) {
 	for first := true; ctx.Err() == nil; first = false {
-		var notes <-chan store.Notification
+		var notes <-chan driver.Notification
 		client, _, err := at.serving()
 		if err == nil {
 			notes, err = client.Watch(ctx, w.in)
@@ -109,14 +109,14 @@ func (w *watch) follow(ctx context.Context, at *server) {
 }
 
 // forward hands notifications over, without their documents.
-func (w *watch) forward(ctx context.Context, out *store.Notifier) {
+func (w *watch) forward(ctx context.Context, out *driver.Notifier) {
 	defer out.Close()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case n := <-w.notes:
-			if n.Kind == store.KindGroup {
+			if n.Kind == driver.KindGroup {
 				n.ID = groupOf(n.ID)
 			}
 			if n.Resync || !isReserved(n.ID) {

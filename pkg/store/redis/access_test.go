@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/redis"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -42,7 +43,7 @@ func TestTheLeastRights(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
 		db++
-		c := store.Config{URI: "redis://shardctl:PASSWORD@" + server.Addr, Database: itoa(db)}
+		c := driver.Config{URI: "redis://shardctl:PASSWORD@" + server.Addr, Database: itoa(db)}
 		if got := store.Problems(storetest.Open(t, c)); len(got) > 0 {
 			t.Errorf("problems %v", got)
 		}
@@ -60,7 +61,7 @@ func TestFewerRights(t *testing.T) {
 	do(t, server.Addr, "ACL", "SETUSER", "shardctl", "resetchannels", "-config|get")
 	uri := "redis://shardctl:PASSWORD@" + server.Addr
 	got := ""
-	for _, p := range store.Problems(storetest.Open(t, store.Config{URI: uri})) {
+	for _, p := range store.Problems(storetest.Open(t, driver.Config{URI: uri})) {
 		got += p.Reason + " "
 	}
 	if want := redis.ReasonUnknown + " " + redis.ReasonPolled + " "; got != want {
@@ -68,7 +69,7 @@ func TestFewerRights(t *testing.T) {
 	}
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
-		return suite(t, store.Config{URI: uri})
+		return suite(t, driver.Config{URI: uri})
 	}, "watch")
 }
 
@@ -95,14 +96,14 @@ func TestTLS(t *testing.T) {
 func TestConnections(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
 	uri := server.Database()
-	s := storetest.Open(t, store.Config{URI: uri})
-	if _, err := s.Watch(t.Context(), store.Interest{}); err != nil {
+	s := storetest.Open(t, driver.Config{URI: uri})
+	if _, err := s.Watch(t.Context(), driver.Interest{}); err != nil {
 		t.Fatal(err)
 	}
-	guard := storetest.Open(t, store.Config{URI: uri, Existing: true})
-	for _, of := range []store.Store{s, guard} {
+	guard := storetest.Open(t, driver.Config{URI: uri, Existing: true})
+	for _, of := range []driver.Store{s, guard} {
 		for range 3 {
-			for _, kind := range store.Kinds() {
+			for _, kind := range driver.Kinds() {
 				if _, err := of.Read(t.Context(), kind, "x"); err != nil {
 					t.Fatal(err)
 				}
@@ -138,11 +139,11 @@ func TestACluster(t *testing.T) {
 		})
 	}
 	uri := "redis+cluster://" + nodes[1].Addr + "," + nodes[0].Addr + "?nodes=1"
-	s := storetest.Open(t, store.Config{URI: uri, Timeout: 2 * time.Second})
+	s := storetest.Open(t, driver.Config{URI: uri, Timeout: 2 * time.Second})
 	claim(t, s, "g/a")
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
-		return suite(t, store.Config{URI: uri, Cluster: testservers.Name()})
+		return suite(t, driver.Config{URI: uri, Cluster: testservers.Name()})
 	})
-	refused(t, "redis://"+nodes[0].Addr, store.ErrInvalid, "use redis+cluster://")
+	refused(t, "redis://"+nodes[0].Addr, driver.ErrInvalid, "use redis+cluster://")
 }

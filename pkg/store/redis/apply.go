@@ -10,22 +10,22 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // CAS implements [engine.Backend]. Changes of one kind are one script and one good reply. No other write comes between
 // the test and the write of a script.
-func (b *backend) CAS(ctx context.Context, changes []store.Change, attempt int) ([]engine.Result, error) {
+func (b *backend) CAS(ctx context.Context, changes []driver.Change, attempt int) ([]engine.Result, error) {
 	if attempt > 0 {
 		return nil, errWords
 	}
 	results := make([]engine.Result, len(changes))
-	byKind := map[store.Kind][]int{}
+	byKind := map[driver.Kind][]int{}
 	for i, c := range changes {
 		byKind[c.Doc.Kind] = append(byKind[c.Doc.Kind], i)
 	}
-	for _, kind := range store.Kinds() {
+	for _, kind := range driver.Kinds() {
 		if places := byKind[kind]; len(places) > 0 {
 			b := &batch{access: b.access, kind: kind, changes: changes, results: results}
 			b.perform(ctx, places)
@@ -37,8 +37,8 @@ func (b *backend) CAS(ctx context.Context, changes []store.Change, attempt int) 
 // batch is changes of one kind on their way.
 type batch struct {
 	*access
-	kind    store.Kind
-	changes []store.Change
+	kind    driver.Kind
+	changes []driver.Change
 	open    []int // places of those without a result, of which the script that is under way has each
 	results []engine.Result
 }
@@ -112,15 +112,15 @@ func (b *batch) args(identity string) ([]any, error) {
 	return args, nil
 }
 
-func (b *batch) changeArgs(c store.Change) []any {
+func (b *batch) changeArgs(c driver.Change) []any {
 	op, carried := "put", any(nil)
 	switch c.Op {
-	case store.Put:
+	case driver.Put:
 		b.tracker.rise(c.Doc.Rev)
 		carried = encode(c.Doc)
-	case store.Delete:
+	case driver.Delete:
 		op, carried = "delete", ""
-	case store.Increment:
+	case driver.Increment:
 		b.tracker.rise(c.Doc.Rev)
 		op, carried = "increment", c.Doc.Rev
 	}
@@ -132,7 +132,7 @@ func (b *batch) changeArgs(c store.Change) []any {
 }
 
 // result is what became of a change that the script has looked at.
-func (b *batch) result(c store.Change, status, text string) (r engine.Result) {
+func (b *batch) result(c driver.Change, status, text string) (r engine.Result) {
 	if c.Claim > 0 {
 		b.gateClosed.Store(status == "closed")
 	}
@@ -162,7 +162,7 @@ const deleteIt = "stop every replica of shardctl for the duration of a lease and
 var errClosed = errors.New("closed")
 
 // closed says why a change does not pass the gate.
-func (b *batch) closed(c store.Change, why string) error {
+func (b *batch) closed(c driver.Change, why string) error {
 	word, value, _ := strings.Cut(why, " ")
 	var text string
 	switch word {
@@ -178,11 +178,11 @@ func (b *batch) closed(c store.Change, why string) error {
 		text = fmt.Sprintf("the master or its replicas changed: keys are claimed again in %v at the earliest",
 			max(0, c.Claim-b.tracker.age(b.tracker.expected(), time.Now())).Round(time.Millisecond))
 	}
-	err := fmt.Errorf("%w: the gate %s is %w: %s", store.ErrUnavailable, b.keys.gate(), errClosed, text)
+	err := fmt.Errorf("%w: the gate %s is %w: %s", driver.ErrUnavailable, b.keys.gate(), errClosed, text)
 	if word == "gate" {
-		return fmt.Errorf("%w: %w", store.ErrPaused, err)
+		return fmt.Errorf("%w: %w", driver.ErrPaused, err)
 	}
-	err = fmt.Errorf("%w: %w", store.ErrSettings, err) // it stays closed
+	err = fmt.Errorf("%w: %w", driver.ErrSettings, err) // it stays closed
 	b.warn(err)
 	return err
 }
@@ -211,7 +211,7 @@ func (g gate) shut(nodes int) bool {
 }
 
 // settings are what people look for when no key is claimed. identity is that of the server that was asked.
-func (g gate) settings(nodes int, identity string) []store.Setting {
+func (g gate) settings(nodes int, identity string) []driver.Setting {
 	state := "closed: no key was claimed since the master or its replicas changed"
 	if g.Identity == identity {
 		state = "open"
@@ -224,7 +224,7 @@ func (g gate) settings(nodes int, identity string) []store.Setting {
 	if g.Seen != "" {
 		met = strings.TrimSpace(g.Seen + g.Met)
 	}
-	return []store.Setting{
+	return []driver.Setting{
 		{Name: "gate", Value: state, Holds: true},
 		{Name: "lease kept in the gate", Value: lease, Holds: true},
 		{

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/redis"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testprocess"
@@ -17,7 +18,7 @@ import (
 // refused wants an error of a store that cannot be opened. See [storetest.WantError].
 func refused(t *testing.T, uri string, kind error, says ...string) {
 	t.Helper()
-	storetest.WantRefused(t, store.Config{URI: uri}, kind, says...)
+	storetest.WantRefused(t, driver.Config{URI: uri}, kind, says...)
 }
 
 func TestWrongUsers(t *testing.T) {
@@ -25,31 +26,31 @@ func TestWrongUsers(t *testing.T) {
 	do(t, server.Addr, "ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@read", "+info", "+eval", "+evalsha")
 	do(t, server.Addr, "ACL", "SETUSER", "blind", "on", ">secret", "+@all", "~other")
 	do(t, server.Addr, "ACL", "SETUSER", "default", ">secret")
-	refused(t, "redis://:s3cret@"+server.Addr, store.ErrInvalid, "wrong user or password")
-	refused(t, "redis://"+server.Addr, store.ErrInvalid, "a password is required")
-	refused(t, "redis://reader:secret@"+server.Addr, store.ErrInvalid, "lacks rights")
-	refused(t, "redis://blind:secret@"+server.Addr, store.ErrInvalid, "lacks rights")
+	refused(t, "redis://:s3cret@"+server.Addr, driver.ErrInvalid, "wrong user or password")
+	refused(t, "redis://"+server.Addr, driver.ErrInvalid, "a password is required")
+	refused(t, "redis://reader:secret@"+server.Addr, driver.ErrInvalid, "lacks rights")
+	refused(t, "redis://blind:secret@"+server.Addr, driver.ErrInvalid, "lacks rights")
 	other := testservers.Shared(t, testservers.KindRedis)
-	refused(t, "redis://"+other.Addr+"/99999999", store.ErrInvalid, "no database of this number")
-	refused(t, "redis+sentinel://"+other.Addr+"/shard?nodes=3", store.ErrInvalid, "lacks a command")
+	refused(t, "redis://"+other.Addr+"/99999999", driver.ErrInvalid, "no database of this number")
+	refused(t, "redis+sentinel://"+other.Addr+"/shard?nodes=3", driver.ErrInvalid, "lacks a command")
 }
 
 func TestWrongServers(t *testing.T) {
 	evicting := testservers.Start(t, testservers.KindRedis, "maxmemory 100mb", "maxmemory-policy allkeys-lru")
-	refused(t, "redis://"+evicting.Addr, store.ErrInvalid, "set it to noeviction")
+	refused(t, "redis://"+evicting.Addr, driver.ErrInvalid, "set it to noeviction")
 	hiding := testservers.Start(t, testservers.KindRedis, `rename-command INFO ""`)
-	refused(t, "redis://"+hiding.Addr, store.ErrInvalid, "lacks a command")
+	refused(t, "redis://"+hiding.Addr, driver.ErrInvalid, "lacks a command")
 	writable := testservers.Start(t, testservers.KindRedis, "replica-read-only no")
-	refused(t, "redis://"+writable.Addr, store.ErrInvalid, "replica-read-only")
+	refused(t, "redis://"+writable.Addr, driver.ErrInvalid, "replica-read-only")
 
 	ports, err := testprocess.FreePorts(t.Context(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	gone := net.JoinHostPort(testprocess.Loopback, itoa(ports[0]))
-	refused(t, "redis://"+gone, store.ErrUnavailable, "refused")
+	refused(t, "redis://"+gone, driver.ErrUnavailable, "refused")
 	both := gone + "," + net.JoinHostPort(testprocess.Loopback, itoa(ports[1]))
-	refused(t, "redis+sentinel://"+both+"/shard?nodes=3", store.ErrUnavailable, "Sentinel")
+	refused(t, "redis+sentinel://"+both+"/shard?nodes=3", driver.ErrUnavailable, "Sentinel")
 }
 
 // Replicas that no one has counted could be promoted, and be a majority of their own.
@@ -58,13 +59,13 @@ func TestUncountedReplicas(t *testing.T) {
 	host, port, _ := net.SplitHostPort(master.Addr)
 	replica := testservers.Start(t, testservers.KindRedis, "replicaof "+host+" "+port)
 	waitFor(t, func() bool { return strings.Contains(info(t, master.Addr)["slave0"], "state=online") })
-	refused(t, "redis://"+master.Addr, store.ErrInvalid, "2 Redis servers hold the data, and nodes=1 is configured")
-	refused(t, "redis://"+replica.Addr+"?nodes=2", store.ErrUnavailable, "is a replica")
-	refused(t, "redis+cluster://"+master.Addr+"?nodes=2", store.ErrInvalid, "no cluster")
+	refused(t, "redis://"+master.Addr, driver.ErrInvalid, "2 Redis servers hold the data, and nodes=1 is configured")
+	refused(t, "redis://"+replica.Addr+"?nodes=2", driver.ErrUnavailable, "is a replica")
+	refused(t, "redis+cluster://"+master.Addr+"?nodes=2", driver.ErrInvalid, "no cluster")
 
 	uri := "redis://" + master.Addr
-	claim(t, storetest.Open(t, store.Config{URI: uri + "?nodes=2", Timeout: time.Second}), "g/a")
-	refused(t, uri+"?nodes=3", store.ErrInvalid,
+	claim(t, storetest.Open(t, driver.Config{URI: uri + "?nodes=2", Timeout: time.Second}), "g/a")
+	refused(t, uri+"?nodes=3", driver.ErrInvalid,
 		"nodes=3 is configured, and the key shardctl:{default}:gate keeps nodes=2")
 }
 
@@ -87,7 +88,7 @@ func TestProblemsAreTold(t *testing.T) {
 		"maxmemory-policy allkeys-lru": redis.ReasonEviction,
 	} {
 		server := testservers.Start(t, testservers.KindRedis, strings.Split(config, "\n")...)
-		s := storetest.Open(t, store.Config{URI: "redis://" + server.Addr})
+		s := storetest.Open(t, driver.Config{URI: "redis://" + server.Addr})
 		got := ""
 		for _, p := range store.Problems(s) {
 			got += p.Reason
@@ -110,12 +111,12 @@ func TestProblemsAreTold(t *testing.T) {
 func TestAPasswordThatChanges(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
 	do(t, server.Addr, "ACL", "SETUSER", "shardctl", "on", ">first", "~*", "&*", "+@all")
-	s := storetest.Open(t, store.Config{URI: "redis://shardctl:first@" + server.Addr})
+	s := storetest.Open(t, driver.Config{URI: "redis://shardctl:first@" + server.Addr})
 	floor(t, s)
 	do(t, server.Addr, "ACL", "SETUSER", "shardctl", "resetpass", ">second")
 	do(t, server.Addr, "CLIENT", "KILL", "USER", "shardctl")
 	waitFor(t, func() bool {
-		_, err := s.Read(t.Context(), store.KindLock, "g/a")
-		return errors.Is(err, store.ErrInvalid) && strings.Contains(err.Error(), "wrong user or password")
+		_, err := s.Read(t.Context(), driver.KindLock, "g/a")
+		return errors.Is(err, driver.ErrInvalid) && strings.Contains(err.Error(), "wrong user or password")
 	})
 }

@@ -6,7 +6,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -43,10 +43,10 @@ func TestEdited(t *testing.T) {
 	}
 	c := goredis.NewClient(o)
 	defer func() { _ = c.Close() }()
-	e := storetest.Edited{Config: store.Config{URI: uri}}
+	e := storetest.Edited{Config: driver.Config{URI: uri}}
 	for name, tc := range edited {
 		text := strings.ReplaceAll(tc.fields, "|", "\x00")
-		edit := storetest.Edit{Name: name, Readable: tc.document, Do: func(kind store.Kind, id string) error {
+		edit := storetest.Edit{Name: name, Readable: tc.document, Do: func(kind driver.Kind, id string) error {
 			return c.HSet(t.Context(), "shardctl:{default}:"+kind.Info().Plural, id, text).Err()
 		}}
 		e.Locks = append(e.Locks, edit)

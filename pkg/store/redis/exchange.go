@@ -17,7 +17,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -223,7 +223,7 @@ func (e *exchange) understand(cmd *redis.Cmd, identity string) (reply, error) {
 		return reply{}, err
 	case "hidden":
 		return reply{}, fmt.Errorf("%w: INFO shows no role, run_id, master_replid, connected_slaves, sync_full or "+
-			"sync_partial_ok: this service hides them, and without them a failover cannot be noticed", store.ErrInvalid)
+			"sync_partial_ok: this service hides them, and without them a failover cannot be noticed", driver.ErrInvalid)
 	default:
 		return reply{}, fmt.Errorf("a script returned %.40q", status)
 	}
@@ -384,12 +384,12 @@ func (c *tracker) age(identity string, now time.Time) time.Duration {
 	return c.waited + now.Sub(c.since)
 }
 
-// rise keeps the largest revision, and returns it. Those beyond [store.MaxMark] were written out of band.
+// rise keeps the largest revision, and returns it. Those beyond [driver.MaxMark] were written out of band.
 func (c *tracker) rise(revs ...int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, rev := range revs {
-		if rev > c.high && rev <= store.MaxMark {
+		if rev > c.high && rev <= driver.MaxMark {
 			c.high = rev
 		}
 	}

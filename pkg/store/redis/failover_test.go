@@ -5,32 +5,32 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // set is three servers under Sentinel, and a client of them that has claimed g/held.
-func set(t *testing.T) (*testservers.RedisSet, store.Store, store.Reply) {
+func set(t *testing.T) (*testservers.RedisSet, driver.Store, driver.Reply) {
 	t.Helper()
 	servers := testservers.StartRedisSet(t, 3)
-	s := storetest.Open(t, store.Config{URI: servers.URI(), Timeout: time.Second})
+	s := storetest.Open(t, driver.Config{URI: servers.URI(), Timeout: time.Second})
 	claim(t, s, "g/held")
 	return servers, s, floor(t, s)
 }
 
 // wantFailover wants another lineage, and a gate that opens again.
-func wantFailover(t *testing.T, s store.Store, before store.Reply) {
+func wantFailover(t *testing.T, s driver.Store, before driver.Reply) {
 	t.Helper()
 	begin := time.Now()
 	waitFor(t, func() bool { return floor(t, s).Lineage != before.Lineage })
 	t.Logf("reads again after %v", time.Since(begin).Round(time.Millisecond))
-	if out := apply(t, s, lock("g/early", floor(t, s).Floor+1, lease)); out.Status == store.Applied {
+	if out := apply(t, s, lock("g/early", floor(t, s).Floor+1, lease)); out.Status == driver.Applied {
 		t.Error("a claim at once after a failover")
 	}
 	claim(t, s, "g/after")
-	res, err := s.Read(t.Context(), store.KindLock, "g/after")
+	res, err := s.Read(t.Context(), driver.KindLock, "g/after")
 	if err != nil || len(res.Docs) != 1 || res.Docs[0].Rev <= before.Floor {
 		t.Errorf("claimed: %+v, %v; want a token above %d", res.Docs, err, before.Floor)
 	}
@@ -45,7 +45,7 @@ func TestTheMasterIsKilled(t *testing.T) {
 	wantFailover(t, s, before)
 	servers.Nodes[old].Start() // as a replica: it synchronizes, and claims wait for a lease again
 	waitFor(t, func() bool {
-		return apply(t, s, lock("g/"+testservers.Name(), floor(t, s).Floor+1, lease)).Status == store.Unknown
+		return apply(t, s, lock("g/"+testservers.Name(), floor(t, s).Floor+1, lease)).Status == driver.Unknown
 	})
 	claim(t, s, "g/rejoined")
 }
@@ -55,12 +55,12 @@ func TestTheMasterIsFrozenThenThawed(t *testing.T) {
 	servers, s, before := set(t)
 	old := servers.Master(t.Context())
 	// A client that has talked to the old master alone, and goes on to.
-	stale := storetest.Open(t, store.Config{URI: "redis://" + servers.Nodes[old].Addr + "?nodes=3", Timeout: time.Second})
+	stale := storetest.Open(t, driver.Config{URI: "redis://" + servers.Nodes[old].Addr + "?nodes=3", Timeout: time.Second})
 	floor(t, stale)
 	servers.Nodes[old].Freeze()
 	wantFailover(t, s, before)
 	late := lock("g/late", floor(t, s).Floor+1, 0)
-	done := make(chan store.Outcome)
+	done := make(chan driver.Outcome)
 	go func() {
 		outs, err := stale.Apply(t.Context(), late)
 		if err != nil {
@@ -69,7 +69,7 @@ func TestTheMasterIsFrozenThenThawed(t *testing.T) {
 		done <- outs[0]
 	}()
 	servers.Nodes[old].Thaw()
-	if out := <-done; out.Status != store.Unknown {
+	if out := <-done; out.Status != driver.Unknown {
 		t.Errorf("the old master, thawed, has made a change: %+v", out)
 	}
 	if res := floor(t, s); res.Lineage == before.Lineage {
@@ -82,7 +82,7 @@ func TestTheMasterIsPartitioned(t *testing.T) {
 	suites.NeedWhole(t, suites.Stores, "a real server")
 	servers, s, before := set(t)
 	old := servers.Master(t.Context())
-	beside := storetest.Open(t, store.Config{URI: "redis://" + servers.Nodes[old].Addr + "?nodes=3", Timeout: time.Second})
+	beside := storetest.Open(t, driver.Config{URI: "redis://" + servers.Nodes[old].Addr + "?nodes=3", Timeout: time.Second})
 	claim(t, beside, "g/beside")
 	for i := range servers.Links {
 		if i != old {
@@ -94,24 +94,24 @@ func TestTheMasterIsPartitioned(t *testing.T) {
 	out := apply(t, beside, lock("g/alone", floor(t, s).Floor+1, 0))
 	wantFailover(t, s, before)
 	again := apply(t, beside, lock("g/alone2", before.Floor+1_000_000, 0))
-	if out.Status != store.Unknown || again.Status != store.Unknown {
+	if out.Status != driver.Unknown || again.Status != driver.Unknown {
 		t.Errorf("changes on the old master's side: %+v, then %+v; want unknown", out, again)
 	}
-	if _, err := beside.Read(t.Context(), store.KindLock, "g/beside"); err == nil {
+	if _, err := beside.Read(t.Context(), driver.KindLock, "g/beside"); err == nil {
 		t.Error("a read on the old master's side is good")
 	}
 	servers.Links[old].Unblock()
 	waitFor(t, func() bool { return info(t, servers.Nodes[old].Addr)["role"] == "slave" })
-	if res, err := s.Read(t.Context(), store.KindLock, "g/alone", "g/alone2"); err != nil || len(res.Docs) > 0 {
+	if res, err := s.Read(t.Context(), driver.KindLock, "g/alone", "g/alone2"); err != nil || len(res.Docs) > 0 {
 		t.Errorf("what it took alone is there: %+v, %v", res.Docs, err)
 	}
 }
 
 // faulty has faults act on clients of a URI.
 func faulty(uri string) storetest.Faults {
-	return storetest.Faults{WatchEnds: true, Open: func(t *testing.T) store.Store {
+	return storetest.Faults{WatchEnds: true, Open: func(t *testing.T) driver.Store {
 		t.Helper()
-		return storetest.Open(t, store.Config{URI: uri, Timeout: time.Second})
+		return storetest.Open(t, driver.Config{URI: uri, Timeout: time.Second})
 	}}
 }
 
@@ -152,7 +152,7 @@ func TestAWatchEndsWithItsMaster(t *testing.T) {
 	servers, s, before := set(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	notes, err := s.Watch(ctx, store.Interest{})
+	notes, err := s.Watch(ctx, driver.Interest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,11 +166,11 @@ func TestAWatchEndsWithItsMaster(t *testing.T) {
 		t.Fatal("the watch does not end")
 	}
 	waitFor(t, func() bool { return floor(t, s).Lineage != before.Lineage })
-	if notes, err = s.Watch(ctx, store.Interest{}); err != nil {
+	if notes, err = s.Watch(ctx, driver.Interest{}); err != nil {
 		t.Fatal(err)
 	}
 	<-notes
-	must(t, s, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "later"}}, store.Applied)
+	must(t, s, driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: "later"}}, driver.Applied)
 	for n := range notes {
 		if n.ID == "later" {
 			return

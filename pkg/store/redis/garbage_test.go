@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -36,23 +36,23 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	const sample, mostWritten, mostRead, rewritten = 1000, 600, 100, 1 << 20
 	// What fsync costs is not the question.
 	server := testservers.Start(t, testservers.KindRedis, "appendfsync no", "auto-aof-rewrite-min-size 1mb")
-	s, c := storetest.Open(t, store.Config{URI: "redis://" + server.Addr}), client(t, server.Addr)
+	s, c := storetest.Open(t, driver.Config{URI: "redis://" + server.Addr}), client(t, server.Addr)
 	const id = "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"
 	rev := floor(t, s).Floor
 	heartbeat := func() {
 		t.Helper()
-		change := store.Change{IfRev: rev, Doc: store.Doc{
-			Kind: store.KindSession, ID: id, Rev: rev + 2000, State: store.StateLive, Count: rev,
-			WriterID: store.WriterID{Session: id, Seq: rev},
+		change := driver.Change{IfRev: rev, Doc: driver.Doc{
+			Kind: driver.KindSession, ID: id, Rev: rev + 2000, State: driver.StateLive, Count: rev,
+			WriterID: driver.WriterID{Session: id, Seq: rev},
 			Body:     []byte(`{"instance":"web-1","lease":20000,"version":"1.0.0"}`),
 		}}
-		must(t, s, change, store.Applied)
+		must(t, s, change, driver.Applied)
 		rev = change.Doc.Rev
 	}
-	must(t, s, store.Change{Doc: store.Doc{
-		Kind: store.KindSession, ID: id, Rev: rev, State: store.StateLive,
-		WriterID: store.WriterID{Session: id, Seq: 1},
-	}}, store.Applied)
+	must(t, s, driver.Change{Doc: driver.Doc{
+		Kind: driver.KindSession, ID: id, Rev: rev, State: driver.StateLive,
+		WriterID: driver.WriterID{Session: id, Seq: 1},
+	}}, driver.Applied)
 	begin, memory := number(t, c, "aof_current_size"), number(t, c, "used_memory")
 	for range sample {
 		heartbeat()

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
-// Init implements [store.Initializer]: it opens the gate of a new database, so that the first claims need not wait for
+// Init implements [driver.Initializer]: it opens the gate of a new database, so that the first claims need not wait for
 // a lease. A database that lost everything looks the same. So the caller vouches that nothing runs which held a key.
-func (driver) Init(ctx context.Context, c store.Config) (made bool, err error) {
+func (registered) Init(ctx context.Context, c driver.Config) (made bool, err error) {
 	s, err := Open(ctx, c)
 	if err != nil {
 		return false, err
@@ -26,7 +26,7 @@ func (driver) Init(ctx context.Context, c store.Config) (made bool, err error) {
 }
 
 func (b *backend) init(ctx context.Context) (made bool, err error) {
-	keys := append(b.keys.of(store.KindSession), b.keys.of(store.KindLock)[3])
+	keys := append(b.keys.of(driver.KindSession), b.keys.of(driver.KindLock)[3])
 	r, err := b.good(ctx, b.others, initScript, keys, func(string) ([]any, error) { return nil, nil })
 	if err != nil {
 		return false, err
@@ -38,5 +38,5 @@ func (b *backend) init(ctx context.Context) (made bool, err error) {
 		return false, nil
 	}
 	return false, fmt.Errorf("%w: the database is not new: its keys are claimed once replicas have run for one lease",
-		store.ErrInvalid)
+		driver.ErrInvalid)
 }

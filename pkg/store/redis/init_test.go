@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -13,7 +14,7 @@ import (
 // An operator who says that a database is new saves its first claims the wait. The first of them sets the lease.
 func TestInitOpensTheGateOfANewDatabase(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
-	c := store.Config{URI: "redis://" + server.Addr}
+	c := driver.Config{URI: "redis://" + server.Addr}
 	for _, want := range []bool{true, false} {
 		if made, err := store.Init(t.Context(), c); err != nil || made != want {
 			t.Fatalf("init: %v, %v; want %v", made, err, want)
@@ -22,19 +23,19 @@ func TestInitOpensTheGateOfANewDatabase(t *testing.T) {
 	s := storetest.Open(t, c)
 	before := lock("g/stale", floor(t, s).Floor, lease)
 	before.Doc.Rev -= 60_000
-	must(t, s, before, store.Refused)
+	must(t, s, before, driver.Refused)
 	rev := floor(t, s).Floor + 1
-	if out := apply(t, s, lock("g/a", rev, lease)); out.Status != store.Applied {
+	if out := apply(t, s, lock("g/a", rev, lease)); out.Status != driver.Applied {
 		t.Fatalf("a first claim: %+v, want it applied", out)
 	}
 	out := apply(t, s, lock("g/b", rev+1, 2*lease))
-	if out.Status != store.Unknown || !strings.Contains(out.Err.Error(), "a lease of 1000 ms is kept") {
+	if out.Status != driver.Unknown || !strings.Contains(out.Err.Error(), "a lease of 1000 ms is kept") {
 		t.Errorf("a claim with another lease: %+v", out)
 	}
 
 	server.Kill()
 	server.Start()
-	if out := apply(t, s, lock("g/c", floor(t, s).Floor+1, lease)); out.Status != store.Unknown {
+	if out := apply(t, s, lock("g/c", floor(t, s).Floor+1, lease)); out.Status != driver.Unknown {
 		t.Errorf("a claim at once after a restart: %+v", out)
 	}
 	wantUsed(t, c)
@@ -43,26 +44,26 @@ func TestInitOpensTheGateOfANewDatabase(t *testing.T) {
 // What replicas have used, or another identity has opened, is not new.
 func TestInitLeavesAUsedDatabaseClosed(t *testing.T) {
 	shared := testservers.Shared(t, testservers.KindRedis)
-	for name, doc := range map[string]store.Doc{
-		"a session": {Kind: store.KindSession, ID: "s", Rev: 1},
-		"a lock":    {Kind: store.KindLock, ID: "g/a", Group: "g", Rev: 1},
+	for name, doc := range map[string]driver.Doc{
+		"a session": {Kind: driver.KindSession, ID: "s", Rev: 1},
+		"a lock":    {Kind: driver.KindLock, ID: "g/a", Group: "g", Rev: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := store.Config{URI: shared.Database()}
+			c := driver.Config{URI: shared.Database()}
 			s := storetest.Open(t, c)
-			doc.WriterID = store.WriterID{Session: "w", Seq: 1}
-			must(t, s, store.Change{Doc: doc}, store.Applied)
+			doc.WriterID = driver.WriterID{Session: "w", Seq: 1}
+			must(t, s, driver.Change{Doc: doc}, driver.Applied)
 			wantUsed(t, c)
-			if out := apply(t, s, lock("g/b", floor(t, s).Floor+1, lease)); out.Status != store.Unknown {
+			if out := apply(t, s, lock("g/b", floor(t, s).Floor+1, lease)); out.Status != driver.Unknown {
 				t.Errorf("a claim at once: %+v", out)
 			}
 		})
 	}
 }
 
-func wantUsed(t *testing.T, c store.Config) {
+func wantUsed(t *testing.T, c driver.Config) {
 	t.Helper()
-	if made, err := store.Init(t.Context(), c); made || !errors.Is(err, store.ErrInvalid) ||
+	if made, err := store.Init(t.Context(), c); made || !errors.Is(err, driver.ErrInvalid) ||
 		!strings.Contains(err.Error(), "the database is not new") {
 		t.Errorf("init: %v, %v; want the database refused as used", made, err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
@@ -218,7 +218,7 @@ func (f *finder) askSentinel(ctx context.Context, host string, failed int) (stri
 	switch {
 	case errors.Is(err, redis.Nil):
 		return "", fmt.Errorf("%w: the Sentinel %s knows no master named %q: name one that it monitors",
-			store.ErrInvalid, host, f.target.master)
+			driver.ErrInvalid, host, f.target.master)
 	case err != nil:
 		return "", fmt.Errorf("ask the Sentinel %s: %w", host, err)
 	case len(found) != 2:
@@ -269,8 +269,8 @@ type access struct {
 }
 
 // laneOf is the connection for documents of a kind.
-func (a *access) laneOf(kind store.Kind) *lane {
-	if kind == store.KindSession {
+func (a *access) laneOf(kind driver.Kind) *lane {
+	if kind == driver.KindSession {
 		return a.sessions
 	}
 	return a.others

@@ -5,7 +5,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -21,7 +21,7 @@ func TestBrokenLog(t *testing.T) {
 			}
 			c := goredis.NewClient(o)
 			defer func() { _ = c.Close() }()
-			storetest.BrokenLog{Config: store.Config{URI: uri}, Break: func() {
+			storetest.BrokenLog{Config: driver.Config{URI: uri}, Break: func() {
 				if err := c.HSet(t.Context(), "shardctl:{default}:state", "changes", number).Err(); err != nil {
 					t.Fatal(err)
 				}

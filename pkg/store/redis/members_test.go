@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/redis"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -48,7 +49,7 @@ func TestAReplicaThatIsConnectedTwiceIsOne(t *testing.T) {
 	link := testprocess.Link(t, master.Addr)
 	follow(t, replica, link.Addr)
 	online(t, master, 1)
-	s := storetest.Open(t, store.Config{URI: "redis://" + master.Addr + "?nodes=2", Timeout: time.Second})
+	s := storetest.Open(t, driver.Config{URI: "redis://" + master.Addr + "?nodes=2", Timeout: time.Second})
 	claim(t, s, "g/before")
 
 	link.Block() // what it closes now, the master does not hear of
@@ -75,16 +76,16 @@ func TestAReplicaThatWasReplacedCounts(t *testing.T) {
 	online(t, master, 2)
 	waitFor(t, func() bool {
 		out := apply(t, s, lock("g/meanwhile", floor(t, s).Floor+1, lease))
-		return out.Status == store.Unknown &&
+		return out.Status == driver.Unknown &&
 			strings.Contains(out.Err.Error(), "4 Redis servers have held the data (127.0.0.1:")
 	})
-	must(t, s, lock("g/not-claimed", 7, 0), store.Applied)
+	must(t, s, lock("g/not-claimed", 7, 0), driver.Applied)
 	other.Freeze()
-	if out := apply(t, s, lock("g/of-two", 7, 0)); out.Status != store.Unknown {
+	if out := apply(t, s, lock("g/of-two", 7, 0)); out.Status != driver.Unknown {
 		t.Errorf("a change that two of four servers have: %+v", out)
 	}
 	do(t, master.Addr, "HDEL", "shardctl:{default}:gate", "met", "seen")
-	must(t, s, lock("g/of-two-again", 7, 0), store.Applied)
+	must(t, s, lock("g/of-two-again", 7, 0), driver.Applied)
 	other.Thaw()
 	claim(t, s, "g/after")
 }
@@ -97,14 +98,14 @@ func TestServersTooManyAreRemembered(t *testing.T) {
 	online(t, master, 1)
 	var logged []string
 	uri := "redis://" + master.Addr + "?nodes=2"
-	s := storetest.Open(t, store.Config{URI: uri, Timeout: time.Second, Logger: funcr.New(func(_, args string) {
+	s := storetest.Open(t, driver.Config{URI: uri, Timeout: time.Second, Logger: funcr.New(func(_, args string) {
 		logged = append(logged, args)
 	}, funcr.Options{})})
 	claim(t, s, "g/before")
 	follow(t, two, master.Addr)
 	online(t, master, 2)
 	for range 3 {
-		if out := apply(t, s, lock("g/meanwhile", 9, 0)); out.Status != store.Unknown {
+		if out := apply(t, s, lock("g/meanwhile", 9, 0)); out.Status != driver.Unknown {
 			t.Errorf("a change with a server too many: %+v", out)
 		}
 	}
@@ -113,7 +114,7 @@ func TestServersTooManyAreRemembered(t *testing.T) {
 	const todo = "delete this key"
 	deny := func() bool {
 		out := apply(t, s, lock("g/after", floor(t, s).Floor+1, lease))
-		if out.Status != store.Unknown || !errors.Is(out.Err, store.ErrUnavailable) {
+		if out.Status != driver.Unknown || !errors.Is(out.Err, driver.ErrUnavailable) {
 			t.Fatalf("a claim after a server too many: %+v", out)
 		}
 		return strings.Contains(out.Err.Error(), todo)
@@ -126,14 +127,14 @@ func TestServersTooManyAreRemembered(t *testing.T) {
 		!strings.Contains(logged[1], todo) {
 		t.Errorf("logged %q, want each reason once", logged)
 	}
-	wantShut(t, storetest.Open(t, store.Config{URI: uri}))
+	wantShut(t, storetest.Open(t, driver.Config{URI: uri}))
 
 	do(t, master.Addr, "DEL", "shardctl:{default}:gate")
 	claim(t, s, "g/after")
 }
 
 // wantShut wants the closed gate among problems and settings.
-func wantShut(t *testing.T, s store.Store) {
+func wantShut(t *testing.T, s driver.Store) {
 	t.Helper()
 	if p := store.Problems(s); len(p) != 1 || p[0].Reason != redis.ReasonClosed ||
 		!strings.Contains(p[0].Message, "3 Redis") {

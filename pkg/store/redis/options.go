@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
@@ -60,7 +60,7 @@ func form(of string) string {
 }
 
 // newSource reads the URI of a configuration, and the files that it names.
-func newSource(c store.Config) (*storeuri.Source[target], error) {
+func newSource(c driver.Config) (*storeuri.Source[target], error) {
 	return storeuri.NewSource(c, secrets(), func(uri string) (target, error) {
 		now := c
 		now.URI = uri
@@ -72,8 +72,8 @@ func newSource(c store.Config) (*storeuri.Source[target], error) {
 	})
 }
 
-// parseTarget reads a URI. Errors are a [store.FieldError].
-func parseTarget(c store.Config) (target, error) {
+// parseTarget reads a URI. Errors are a [driver.FieldError].
+func parseTarget(c driver.Config) (target, error) {
 	syntax := storeuri.Syntax{DefaultPort: portRedis, OneHost: true, Params: []string{paramNodes, paramDB}, TLS: true}
 	scheme := schemeOf(c.URI)
 	switch scheme {
@@ -138,7 +138,7 @@ func (t *target) setDB(u storeuri.URI, path, database string) error {
 		}
 		n, err := strconv.Atoi(from.text)
 		if err != nil || n < 0 || n > maxDB {
-			return &store.FieldError{Field: from.field, Text: "must name Redis's database by its number, such as 0"}
+			return &driver.FieldError{Field: from.field, Text: "must name Redis's database by its number, such as 0"}
 		}
 		if chosen != "" && chosen != from.text {
 			return wrongURI("names another database than the settings, or two of them")
@@ -151,30 +151,30 @@ func (t *target) setDB(u storeuri.URI, path, database string) error {
 	return nil
 }
 
-func wrongURI(text string) error { return &store.FieldError{Field: "uri", Text: text} }
+func wrongURI(text string) error { return &driver.FieldError{Field: "uri", Text: text} }
 
 func init() {
 	for _, of := range []string{scheme, schemeTLS, schemeSentinel, schemeCluster} {
-		store.Register(of, driver{})
+		driver.Register(of, registered{})
 	}
 }
 
 // driver is what the registry knows of Redis.
-type driver struct{}
+type registered struct{}
 
-// Name implements [store.Driver].
-func (driver) Name() string { return "redis" }
+// Name implements [driver.Driver].
+func (registered) Name() string { return "redis" }
 
-// Form implements [store.Driver].
-func (driver) Form(of string) string { return form(of) }
+// Form implements [driver.Driver].
+func (registered) Form(of string) string { return form(of) }
 
 func schemeOf(uri string) string {
 	of, _, _ := strings.Cut(uri, ":")
 	return of
 }
 
-// Parse implements [store.Driver].
-func (driver) Parse(c store.Config) (_ store.Config, err error) {
+// Parse implements [driver.Driver].
+func (registered) Parse(c driver.Config) (_ driver.Config, err error) {
 	if c, err = engine.Complete(c); err != nil {
 		return c, err
 	}
@@ -182,8 +182,8 @@ func (driver) Parse(c store.Config) (_ store.Config, err error) {
 	return c, err
 }
 
-// Forgets is for [store.Forgets]: a replica that becomes the master may lack what the former one acknowledged.
-func (driver) Forgets(c store.Config) string {
+// Forgets is for [driver.Forgets]: a replica that becomes the master may lack what the former one acknowledged.
+func (registered) Forgets(c driver.Config) string {
 	t, err := parseTarget(c)
 	switch {
 	case err != nil:
@@ -198,11 +198,11 @@ func (driver) Forgets(c store.Config) string {
 	return ""
 }
 
-// Redact implements [store.Driver].
-func (driver) Redact(uri string) string { return Redact(uri) }
+// Redact implements [driver.Driver].
+func (registered) Redact(uri string) string { return Redact(uri) }
 
-// Open implements [store.Driver].
-func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
+// Open implements [driver.Driver].
+func (registered) Open(ctx context.Context, c driver.Config) (driver.Store, error) {
 	return Open(ctx, c)
 }
 
@@ -227,7 +227,7 @@ func (k keyspace) channel(db int) string {
 }
 
 // of are the keys of a kind, in the order that scripts expect.
-func (k keyspace) of(kind store.Kind) []string {
+func (k keyspace) of(kind driver.Kind) []string {
 	docs := k.prefix + kind.Info().Plural
 	return []string{
 		k.state(), k.gate(), docs, docs + ":ids", docs + ":groups", docs + ":revisions", docs + ":sessions",
@@ -236,17 +236,17 @@ func (k keyspace) of(kind store.Kind) []string {
 }
 
 // indexes are those that a kind has besides that on ids, a letter each.
-func indexes(kind store.Kind) string {
+func indexes(kind driver.Kind) string {
 	var letters strings.Builder
 	for _, fields := range kind.Info().Indexes {
 		switch {
-		case fields[0] == store.FieldGroup && fields[1] == store.FieldID:
+		case fields[0] == driver.FieldGroup && fields[1] == driver.FieldID:
 			letters.WriteByte('g')
-		case fields[0] == store.FieldGroup && fields[1] == store.FieldRev:
+		case fields[0] == driver.FieldGroup && fields[1] == driver.FieldRev:
 			letters.WriteByte('r')
-		case fields[0] == store.FieldSession:
+		case fields[0] == driver.FieldSession:
 			letters.WriteByte('s')
-		case fields[0] == store.FieldExpires:
+		case fields[0] == driver.FieldExpires:
 			letters.WriteByte('e')
 		}
 	}
@@ -254,15 +254,15 @@ func indexes(kind store.Kind) string {
 }
 
 // notified says in a word which changes of a kind are notified.
-func notified(kind store.Kind) string {
+func notified(kind driver.Kind) string {
 	switch kind.Info().Notify {
-	case store.NotifyAlways:
+	case driver.NotifyAlways:
 		return "always"
-	case store.NotifyStates:
+	case driver.NotifyStates:
 		return "states"
-	case store.NotifyFree:
+	case driver.NotifyFree:
 		return "free"
-	case store.NotifyNever:
+	case driver.NotifyNever:
 	}
 	return "never"
 }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -18,7 +18,7 @@ const readAtOnce = 500
 
 // Get implements [engine.Backend]: a majority has what it shows, under one identity of the master. It begins again when
 // that changes between its parts.
-func (b *backend) Get(ctx context.Context, kind store.Kind, ids []string) (engine.Page, error) {
+func (b *backend) Get(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
 	for {
 		page, err := b.getParts(ctx, kind, ids)
 		if !errors.Is(err, errTorn) {
@@ -30,7 +30,7 @@ func (b *backend) Get(ctx context.Context, kind store.Kind, ids []string) (engin
 // errTorn says that parts of a reply came from different lineages.
 var errTorn = errors.New("the master changed between the parts of a reply")
 
-func (b *backend) getParts(ctx context.Context, kind store.Kind, ids []string) (engine.Page, error) {
+func (b *backend) getParts(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
 	var page engine.Page
 	identity := ""
 	for len(ids) > 0 || identity == "" {
@@ -61,13 +61,13 @@ func (b *backend) getParts(ctx context.Context, kind store.Kind, ids []string) (
 }
 
 // add takes what was found into a page: a document, or what is none, which does not fill a page.
-func (b *backend) add(page *engine.Page, kind store.Kind, id, text string) {
+func (b *backend) add(page *engine.Page, kind driver.Kind, id, text string) {
 	d, err := decode(kind, id, text)
 	if err == nil {
-		err = store.CheckFound(d)
+		err = driver.CheckFound(d)
 	}
 	if err != nil {
-		page.Unreadable = append(page.Unreadable, store.Unreadable{Kind: kind, ID: id, Err: err})
+		page.Unreadable = append(page.Unreadable, driver.Unreadable{Kind: kind, ID: id, Err: err})
 		return
 	}
 	b.tracker.rise(d.Rev)
@@ -85,7 +85,7 @@ func (b *backend) date(page *engine.Page, from reply) {
 var errWords = fmt.Errorf("a script's reply: %w", errors.ErrUnsupported)
 
 // plan is the index by which a query is answered.
-func plan(kind store.Kind, q store.Query) string {
+func plan(kind driver.Kind, q driver.Query) string {
 	has := func(letter string) bool { return strings.Contains(indexes(kind), letter) }
 	switch {
 	case len(q.Sessions) > 0 && has("s"):
@@ -104,7 +104,7 @@ func plan(kind store.Kind, q store.Query) string {
 
 // Scan implements [engine.Backend]. It shows what the master has, which may be more than what majorities have. It
 // begins again when the master changes between its parts.
-func (b *backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (engine.Page, error) {
+func (b *backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (engine.Page, error) {
 	for {
 		page, err := b.scanParts(ctx, kind, q)
 		if !errors.Is(err, errTorn) {
@@ -115,7 +115,7 @@ func (b *backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (eng
 
 // scanParts asks page by page where documents come in order of id. Each index by another order is read in one script,
 // so that a document which moves within it meanwhile is neither shown twice nor missed.
-func (b *backend) scanParts(ctx context.Context, kind store.Kind, q store.Query) (engine.Page, error) {
+func (b *backend) scanParts(ctx context.Context, kind driver.Kind, q driver.Query) (engine.Page, error) {
 	var all engine.Page
 	var total int64
 	cursor, identity := "", ""
@@ -165,7 +165,7 @@ func whole(text string) int64 {
 	return n
 }
 
-func listArgs(kind store.Kind, q store.Query, cursor string, have int) []any {
+func listArgs(kind driver.Kind, q driver.Query, cursor string, have int) []any {
 	limit := 0
 	if q.Limit > 0 {
 		limit = max(1, q.Limit-have)
@@ -188,7 +188,7 @@ func listArgs(kind store.Kind, q store.Query, cursor string, have int) []any {
 const fields = 10
 
 // encode is a document as scripts keep it: its fields, each ended by a NUL byte, and its body. No text holds one.
-func encode(d store.Doc) []byte {
+func encode(d driver.Doc) []byte {
 	var b bytes.Buffer
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	for _, field := range [fields]string{
@@ -204,8 +204,8 @@ func encode(d store.Doc) []byte {
 }
 
 // decode is the reverse of encode. What it cannot read was edited out of band: the error says why.
-func decode(kind store.Kind, id, text string) (store.Doc, error) {
-	d := store.Doc{Kind: kind, ID: id}
+func decode(kind driver.Kind, id, text string) (driver.Doc, error) {
+	d := driver.Doc{Kind: kind, ID: id}
 	parts := strings.SplitN(text, "\x00", fields+1)
 	if len(parts) != fields+1 {
 		return d, fmt.Errorf("%d fields, want %d and a body", len(parts)-1, fields)
@@ -218,7 +218,7 @@ func decode(kind store.Kind, id, text string) (store.Doc, error) {
 		}
 		return n
 	}
-	d.Rev, d.WriterID = number(0), store.WriterID{Session: parts[1], Seq: number(2)}
+	d.Rev, d.WriterID = number(0), driver.WriterID{Session: parts[1], Seq: number(2)}
 	d.Group, d.Session, d.Next, d.State = parts[3], parts[4], parts[5], parts[7]
 	if d.Suspended = parts[6] == "1"; !d.Suspended && parts[6] != "0" {
 		errs = append(errs, fmt.Errorf("field 7: %.40q: want 0 or 1", parts[6]))

@@ -3,7 +3,7 @@ package redis_test
 import (
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -24,9 +24,9 @@ func TestSettingsAreLookedAtAgain(t *testing.T) {
 		do(t, server.Addr, "CONFIG", "SET", "appendonly", "yes")
 		set(tt.good)(t)
 		storetest.Settings{
-			Open: func(t *testing.T) store.Store {
+			Open: func(t *testing.T) driver.Store {
 				t.Helper()
-				return storetest.Open(t, store.Config{URI: "redis://" + server.Addr})
+				return storetest.Open(t, driver.Config{URI: "redis://" + server.Addr})
 			},
 			Spoil: set(tt.bad), Mend: set(tt.good), Reason: tt.reason,
 		}.Run(t)
@@ -37,11 +37,11 @@ func TestSettingsAreLookedAtAgain(t *testing.T) {
 func TestRefused(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
 	storetest.Refused{
-		Open: func(t *testing.T) store.Store {
+		Open: func(t *testing.T) driver.Store {
 			t.Helper()
-			return storetest.Open(t, store.Config{URI: "redis://" + server.Addr})
+			return storetest.Open(t, driver.Config{URI: "redis://" + server.Addr})
 		},
-		Refuse: func(t *testing.T, kind store.Kind) (mend func()) {
+		Refuse: func(t *testing.T, kind driver.Kind) (mend func()) {
 			t.Helper()
 			key := "shardctl:{default}:" + kind.Info().Plural
 			do(t, server.Addr, "RENAME", key, key+"-kept")

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // patience is how long tests wait for what must come.
@@ -35,14 +35,14 @@ func do(t *testing.T, addr string, args ...any) {
 var seq atomic.Int64
 
 // lock is a creation of a lock at this revision; with a lease it is a claim.
-func lock(id string, rev int64, lease time.Duration) store.Change {
-	return store.Change{Claim: lease, Doc: store.Doc{
-		Kind: store.KindLock, ID: id, Group: "g", Rev: rev, Session: "s",
-		WriterID: store.WriterID{Session: "w", Seq: seq.Add(1)},
+func lock(id string, rev int64, lease time.Duration) driver.Change {
+	return driver.Change{Claim: lease, Doc: driver.Doc{
+		Kind: driver.KindLock, ID: id, Group: "g", Rev: rev, Session: "s",
+		WriterID: driver.WriterID{Session: "w", Seq: seq.Add(1)},
 	}}
 }
 
-func apply(t *testing.T, s store.Store, c store.Change) store.Outcome {
+func apply(t *testing.T, s driver.Store, c driver.Change) driver.Outcome {
 	t.Helper()
 	outs, err := s.Apply(t.Context(), c)
 	if err != nil {
@@ -52,19 +52,19 @@ func apply(t *testing.T, s store.Store, c store.Change) store.Outcome {
 }
 
 // must repeats a change, as callers do, until its outcome is known.
-func must(t *testing.T, s store.Store, c store.Change, want store.Status) {
+func must(t *testing.T, s driver.Store, c driver.Change, want driver.Status) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		out := apply(t, s, c)
-		if out.Status != store.Unknown || ctx.Err() != nil {
+		if out.Status != driver.Unknown || ctx.Err() != nil {
 			if out.Status != want {
 				t.Fatalf("%s: %+v, want status %d", c.Doc.ID, out, want)
 			}
 			return
 		}
-		if !errors.Is(out.Err, store.ErrUnavailable) {
+		if !errors.Is(out.Err, driver.ErrUnavailable) {
 			t.Fatalf("%s: unknown, %v", c.Doc.ID, out.Err)
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -72,13 +72,13 @@ func must(t *testing.T, s store.Store, c store.Change, want store.Status) {
 }
 
 // claim takes an absent lock, with newer tokens until one is taken, and returns that.
-func claim(t *testing.T, s store.Store, id string) int64 {
+func claim(t *testing.T, s driver.Store, id string) int64 {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for ctx.Err() == nil {
 		c := lock(id, floor(t, s).Floor+1, lease)
-		if out := apply(t, s, c); out.Status == store.Applied {
+		if out := apply(t, s, c); out.Status == driver.Applied {
 			return c.Doc.Rev
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -88,12 +88,12 @@ func claim(t *testing.T, s store.Store, id string) int64 {
 }
 
 // floor reads until the store answers.
-func floor(t *testing.T, s store.Store) store.Reply {
+func floor(t *testing.T, s driver.Store) driver.Reply {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
-		res, err := s.Read(t.Context(), store.KindLock, "none")
+		res, err := s.Read(t.Context(), driver.KindLock, "none")
 		if err == nil {
 			return res
 		}

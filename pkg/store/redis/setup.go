@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -45,11 +45,11 @@ func (s *setup) run(ctx context.Context, existing bool) error {
 	if existing {
 		return s.checkExisting(ctx)
 	}
-	r, err := s.good(ctx, s.others, setupScript, s.keys.of(store.KindLock), func(string) ([]any, error) {
+	r, err := s.good(ctx, s.others, setupScript, s.keys.of(driver.KindLock), func(string) ([]any, error) {
 		return []any{schemaVersion, s.channel}, nil
 	})
 	if errors.Is(err, errNodes) {
-		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
+		return fmt.Errorf("%w: %w", driver.ErrInvalid, err)
 	}
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (s *setup) run(ctx context.Context, existing bool) error {
 	}
 	if silent, _ := r.text(1); silent != "" {
 		s.silent = true
-		s.problems.Add(store.Problem{Reason: ReasonPolled, Message: "The user may not " +
+		s.problems.Add(driver.Problem{Reason: ReasonPolled, Message: "The user may not " +
 			"publish on the channel " + s.channel +
 			": changes are noticed by polling, a second late. Grant &shardctl:*."})
 	}
@@ -75,9 +75,9 @@ func (s *setup) run(ctx context.Context, existing bool) error {
 func (s *setup) checkVersion(text string) error {
 	version, err := strconv.Atoi(text)
 	if err != nil {
-		return fmt.Errorf("%w: field schema of %s: no version", store.ErrSchema, s.keys.state())
+		return fmt.Errorf("%w: field schema of %s: no version", driver.ErrSchema, s.keys.state())
 	}
-	return store.CheckSchema("field schema of "+s.keys.state(), version, schemaVersion)
+	return driver.CheckSchema("field schema of "+s.keys.state(), version, schemaVersion)
 }
 
 // checkExisting reads what was set up before. The number of nodes is the one that is kept, if any.
@@ -108,18 +108,18 @@ func (s *setup) checkNodes(ctx context.Context) (gate, error) {
 	}
 	if g.Nodes != "" && g.Nodes != strconv.Itoa(s.nodes) {
 		return g, fmt.Errorf("%w: nodes=%d is configured, and the key %s keeps nodes=%s: configure that number, or stop "+
-			"every replica of shardctl for the duration of a lease and delete the key", store.ErrInvalid, s.nodes,
+			"every replica of shardctl for the duration of a lease and delete the key", driver.ErrInvalid, s.nodes,
 			s.keys.gate(), g.Nodes)
 	}
 	return g, nil
 }
 
 // gateProblems says that the gate is closed until an operator opens it.
-func (a *access) gateProblems(g gate) []store.Problem {
+func (a *access) gateProblems(g gate) []driver.Problem {
 	if !g.shut(a.nodes) {
 		return nil
 	}
-	return []store.Problem{{
+	return []driver.Problem{{
 		Reason:  ReasonClosed,
 		Message: "The gate " + a.keys.gate() + " is closed: " + a.tooManySeen(g.Seen+g.Met) + ".",
 	}}
@@ -193,23 +193,23 @@ func ask(ctx context.Context, c *redis.Client) (description, error) {
 func (d description) refuse(cluster bool) error {
 	version := d.info["redis_version"]
 	if !strings.Contains(version, ".") {
-		return fmt.Errorf("%w: INFO shows no redis_version: this service hides what the store needs", store.ErrInvalid)
+		return fmt.Errorf("%w: INFO shows no redis_version: this service hides what the store needs", driver.ErrInvalid)
 	}
 	older, known := engine.Older(version, leastVersion)
 	policy := d.info["maxmemory_policy"]
 	switch {
 	case older, !known:
-		return fmt.Errorf("%w: Redis %.20s is too old: want %s or newer", store.ErrInvalid, version, leastVersion)
+		return fmt.Errorf("%w: Redis %.20s is too old: want %s or newer", driver.ErrInvalid, version, leastVersion)
 	case cluster && d.info["cluster_enabled"] == "0":
-		return fmt.Errorf("%w: the server is no cluster: use redis:// or redis+sentinel://", store.ErrInvalid)
+		return fmt.Errorf("%w: the server is no cluster: use redis:// or redis+sentinel://", driver.ErrInvalid)
 	case !cluster && d.info["cluster_enabled"] == "1":
-		return fmt.Errorf("%w: the server is part of a cluster: use redis+cluster://", store.ErrInvalid)
+		return fmt.Errorf("%w: the server is part of a cluster: use redis+cluster://", driver.ErrInvalid)
 	case d.evicts() && d.info["maxmemory"] != "0":
 		return fmt.Errorf("%w: maxmemory is set and maxmemory-policy is %s, so that locks may be dropped: set it to "+
-			"noeviction", store.ErrInvalid, policy)
+			"noeviction", driver.ErrInvalid, policy)
 	case d.config["replica-read-only"] == "no":
 		return fmt.Errorf("%w: replica-read-only is no: set it to yes on every server, or a replica takes writes that "+
-			"are lost", store.ErrInvalid)
+			"are lost", driver.ErrInvalid)
 	}
 	return nil
 }
@@ -224,10 +224,10 @@ func (d description) durable() bool {
 	return d.info["aof_enabled"] == "1" && d.config["appendfsync"] == "always"
 }
 
-func (d description) problems() []store.Problem {
-	var all []store.Problem
+func (d description) problems() []driver.Problem {
+	var all []driver.Problem
 	add := func(reason, message string) {
-		all = append(all, store.Problem{Reason: reason, Message: message})
+		all = append(all, driver.Problem{Reason: reason, Message: message})
 	}
 	switch {
 	case d.info["aof_enabled"] != "1":
@@ -262,34 +262,34 @@ func (d description) identity() string {
 }
 
 // Inspect says which server this is and how its writes become durable. See [store.Inspect].
-func (b *backend) Inspect(ctx context.Context) (store.Inspection, error) {
+func (b *backend) Inspect(ctx context.Context) (driver.Inspection, error) {
 	d, err := b.describe(ctx)
 	if err != nil {
-		return store.Inspection{}, err
+		return driver.Inspection{}, err
 	}
 	server := "Redis " + d.info["redis_version"]
 	if valkey := d.info["valkey_version"]; valkey != "" {
 		server = "Valkey " + valkey
 	}
 	const unseen = "not readable by this user"
-	config := func(name, want string) store.Setting {
+	config := func(name, want string) driver.Setting {
 		value := cmp.Or(d.config[name], unseen)
-		return store.Setting{Name: name, Value: value, Want: want, Holds: value == want, Forgets: true}
+		return driver.Setting{Name: name, Value: value, Want: want, Holds: value == want, Forgets: true}
 	}
 	appendOnly := "no"
 	if d.info["aof_enabled"] == "1" {
 		appendOnly = "yes"
 	}
 	connected, _ := strconv.Atoi(d.info["connected_slaves"])
-	servers := store.Setting{
+	servers := driver.Setting{
 		Name: "nodes", Value: strconv.Itoa(connected + 1), Want: strconv.Itoa(b.nodes) + " (configured)",
 		Holds: connected+1 == b.nodes,
 	}
 	g, err := b.readGate(ctx)
 	if err != nil {
-		return store.Inspection{}, err
+		return driver.Inspection{}, err
 	}
-	return store.Inspection{Server: server, Settings: append([]store.Setting{
+	return driver.Inspection{Server: server, Settings: append([]driver.Setting{
 		{Name: "appendonly", Value: appendOnly, Want: "yes", Holds: appendOnly == "yes", Forgets: true},
 		config("appendfsync", "always"),
 		{

@@ -1,4 +1,4 @@
-// Package redis keeps the documents of package elect in Redis or Valkey: a [store.Store] for production.
+// Package redis keeps the documents of package elect in Redis or Valkey: a [driver.Store] for production.
 //
 // # What it needs
 //
@@ -54,7 +54,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -69,9 +69,9 @@ type backend struct {
 // Open connects to the master, checks how it is set up, and marks an empty database, all within ctx and the timeout.
 // Config.Database is the number of Redis's database; left out: the URI's, else 0.
 //
-// Errors wrap [store.ErrInvalid], [store.ErrSchema] (set up by another version), or [store.ErrUnavailable] (not
+// Errors wrap [driver.ErrInvalid], [driver.ErrSchema] (set up by another version), or [driver.ErrUnavailable] (not
 // reached: try again). They never hold a password.
-func Open(ctx context.Context, c store.Config) (_ store.Store, err error) {
+func Open(ctx context.Context, c driver.Config) (_ driver.Store, err error) {
 	what := "open Redis store " + Redact(c.URI)
 	if c, err = engine.Complete(c); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
@@ -96,7 +96,7 @@ func Open(ctx context.Context, c store.Config) (_ store.Store, err error) {
 }
 
 // newBackend is on a database that was not reached yet.
-func newBackend(ctx context.Context, c store.Config) (*backend, error) {
+func newBackend(ctx context.Context, c driver.Config) (*backend, error) {
 	source, err := newSource(c)
 	if err != nil {
 		return nil, err
@@ -127,11 +127,11 @@ func newBackend(ctx context.Context, c store.Config) (*backend, error) {
 
 // Traits implements [engine.Backend].
 func (b *backend) Traits() engine.Traits {
-	return engine.Traits{Timeout: b.timeout, MaxChanges: store.MaxBatch, SharedTail: true}
+	return engine.Traits{Timeout: b.timeout, MaxChanges: driver.MaxBatch, SharedTail: true}
 }
 
 // Problems says what an operator should know about this database.
-func (b *backend) Problems() []store.Problem { return b.problems.All() }
+func (b *backend) Problems() []driver.Problem { return b.problems.All() }
 
 // Look implements [engine.Looker].
 func (b *backend) Look(ctx context.Context) error {

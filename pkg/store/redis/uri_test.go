@@ -3,7 +3,7 @@ package redis_test
 import (
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 )
 
@@ -30,8 +30,8 @@ func TestURIs(t *testing.T) {
 			"redis+sentinel://u:s3cret@h/?nodes=zz": "names no master",
 		},
 		Configs: []storetest.Parsed{
-			{Config: store.Config{URI: "redis://h/1", Database: "2"}, Field: "uri", Says: "names another database"},
-			{Config: store.Config{URI: "redis://h", Cluster: "a b"}, Field: "cluster", Says: "must be"},
+			{Config: driver.Config{URI: "redis://h/1", Database: "2"}, Field: "uri", Says: "names another database"},
+			{Config: driver.Config{URI: "redis://h", Cluster: "a b"}, Field: "cluster", Says: "must be"},
 		},
 		Shown: map[string]string{
 			"redis+sentinel://u:s3cret@h/shard?nodes=3&sentinelPassword=s3cret": "redis+sentinel://u:xxxxx@h/shard?" +

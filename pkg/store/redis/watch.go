@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -29,7 +29,7 @@ type listener struct {
 
 // Tail implements [engine.Watcher], on the server of one lineage. Events carry no documents: a master that was deposed
 // may have sent them.
-func (b *backend) Tail(ctx context.Context, _ store.Interest, begun func(), emit func(engine.Event)) error {
+func (b *backend) Tail(ctx context.Context, _ driver.Interest, begun func(), emit func(engine.Event)) error {
 	l := &listener{backend: b, poll: min(max(b.timeout/3, minPoll), maxPoll), emit: emit}
 	opening, opened := context.WithTimeout(ctx, b.timeout)
 	defer opened()
@@ -93,7 +93,7 @@ func (l *listener) subscribe(ctx context.Context) (*subscription, error) {
 
 // last is the number of the last change that was notified.
 func (l *listener) last(ctx context.Context) (int64, string, error) {
-	r, err := l.plain(ctx, l.others, pollScript, l.keys.of(store.KindGroup), nil)
+	r, err := l.plain(ctx, l.others, pollScript, l.keys.of(driver.KindGroup), nil)
 	if err != nil {
 		return 0, "", err
 	}
@@ -151,9 +151,9 @@ func (l *listener) check(ctx context.Context, s *subscription) error {
 // deliver hands a message on: its number, the kind, and the id, group and reservation of each document.
 func (l *listener) deliver(payload string) {
 	parts := strings.Split(payload, "\x00")
-	kind := store.Kind("")
+	kind := driver.Kind("")
 	if len(parts) >= 2 {
-		kind = store.Kind(parts[1])
+		kind = driver.Kind(parts[1])
 	}
 	if !kind.Valid() || (len(parts)-2)%3 != 0 {
 		return // somebody else's, or the probe of a set-up
@@ -165,6 +165,6 @@ func (l *listener) deliver(payload string) {
 		l.emit(engine.Event{Resync: true})
 	}
 	for i := 2; i < len(parts); i += 3 {
-		l.emit(engine.Event{About: store.Doc{Kind: kind, ID: parts[i], Group: parts[i+1], Next: parts[i+2]}})
+		l.emit(engine.Event{About: driver.Doc{Kind: kind, ID: parts[i], Group: parts[i+1], Next: parts[i+2]}})
 	}
 }

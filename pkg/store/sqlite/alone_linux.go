@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Bytes that SQLite locks for as long as a database in WAL mode is open: those of the file (SHARED_FIRST and SHARED_SIZE
@@ -26,13 +26,13 @@ func checkNames(abs string) error {
 		if errors.Is(err, unix.ENOSYS) {
 			return nil // Linux before 4.11
 		}
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
 	switch {
 	case info.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0: // Linux 5.8 says so
-		return fmt.Errorf("%w: it is mounted by itself, without its log: mount its directory", store.ErrInvalid)
+		return fmt.Errorf("%w: it is mounted by itself, without its log: mount its directory", driver.ErrInvalid)
 	case info.Nlink > 1:
-		return fmt.Errorf("%w: it has %d names (hard links), and a log for each: remove all but one", store.ErrInvalid,
+		return fmt.Errorf("%w: it has %d names (hard links), and a log for each: remove all but one", driver.ErrInvalid,
 			info.Nlink)
 	}
 	return nil

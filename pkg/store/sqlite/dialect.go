@@ -14,7 +14,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/shardctl/shardctl/internal/wallclock"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
 
@@ -67,7 +67,7 @@ func (d *dialect) Prepare(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	if mode != "wal" {
-		return fmt.Errorf("%w: the file system allows journal mode %q only, want wal", store.ErrInvalid, mode)
+		return fmt.Errorf("%w: the file system allows journal mode %q only, want wal", driver.ErrInvalid, mode)
 	}
 	var tables int // to read opens the log
 	if err := conn.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema`).Scan(&tables); err != nil {
@@ -114,15 +114,15 @@ func (*dialect) Busy(err error) bool {
 // Classify implements [sqlstore.Dialect].
 func (*dialect) Classify(err error) error {
 	if errors.Is(err, errReplaced) {
-		return store.ErrInvalid
+		return driver.ErrInvalid
 	}
 	switch code(err) {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH,
 		sqlite3.SQLITE_READONLY:
-		return store.ErrInvalid
+		return driver.ErrInvalid
 	}
 	// Locked, full, failing: it may pass. So may what is not listed here, and trying again does no harm.
-	return store.ErrUnavailable
+	return driver.ErrUnavailable
 }
 
 // Answered implements [sqlstore.Dialect].
@@ -141,7 +141,7 @@ var syncNames = map[int]string{0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
 
 // Inspect implements [sqlstore.Inspector]. With journal_mode=wal only synchronous FULL and EXTRA sync at each commit
 // (SQLite's manual, "PRAGMA synchronous").
-func (*dialect) Inspect(ctx context.Context, conn *sql.Conn) (store.Inspection, error) {
+func (*dialect) Inspect(ctx context.Context, conn *sql.Conn) (driver.Inspection, error) {
 	var version, journal string
 	var level int
 	for _, ask := range []struct {
@@ -153,16 +153,16 @@ func (*dialect) Inspect(ctx context.Context, conn *sql.Conn) (store.Inspection, 
 		{`PRAGMA synchronous`, &level},
 	} {
 		if err := conn.QueryRowContext(ctx, ask.text).Scan(ask.into); err != nil {
-			return store.Inspection{}, err
+			return driver.Inspection{}, err
 		}
 	}
 	sync, known := syncNames[level]
 	if !known {
 		sync = strconv.Itoa(level)
 	}
-	return store.Inspection{
+	return driver.Inspection{
 		Server: "SQLite " + version,
-		Settings: []store.Setting{
+		Settings: []driver.Setting{
 			{Name: "journal_mode", Value: journal, Want: "wal", Holds: journal == "wal", Forgets: true},
 			{Name: "synchronous", Value: sync, Want: "FULL or EXTRA", Holds: level >= 2, Forgets: true},
 		},

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 )
 
@@ -33,10 +33,10 @@ func ExampleOpen() {
 	defer func() { _ = db.Close(ctx) }()
 
 	outcomes, err := db.Apply(
-		ctx, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "topics"}},
+		ctx, driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: "topics"}},
 	)
-	fmt.Println(outcomes[0].Status == store.Applied, err)
-	res, err := db.Read(ctx, store.KindGroup, "topics")
+	fmt.Println(outcomes[0].Status == driver.Applied, err)
+	res, err := db.Read(ctx, driver.KindGroup, "topics")
 	fmt.Println(res.Docs[0].Count, err)
 	// Output:
 	// true <nil>

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 )
@@ -34,7 +35,7 @@ func TestParseURI(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got, err := sqlite.ParseURI(tt.uri)
-		if got != tt.want || (err == nil) != (tt.want != "") || err != nil && !errors.Is(err, store.ErrInvalid) {
+		if got != tt.want || (err == nil) != (tt.want != "") || err != nil && !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%q: got %q, %v; want %q", tt.uri, got, err, tt.want)
 		}
 	}
@@ -63,7 +64,7 @@ func TestOpenRefuses(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := sqlite.Open(t.Context(), tt.path, tt.options)
-			if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), tt.says) {
+			if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), tt.says) {
 				t.Fatalf("got %v, want ErrInvalid that says %q", err, tt.says)
 			}
 		})
@@ -73,7 +74,7 @@ func TestOpenRefuses(t *testing.T) {
 func TestFileMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "odd ?#%41 ü.db")
 	s := open(t, path, sqlite.Options{})
-	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
+	if out := apply(t.Context(), t, s, create("g/a")); out.Status != driver.Applied {
 		t.Fatal(out)
 	}
 	for _, suffix := range []string{"", "-wal", "-shm"} {
@@ -92,7 +93,7 @@ func TestClusters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	for _, cluster := range []string{"", "blue", "Blue", "a-b.c_d"} {
 		s := open(t, path, sqlite.Options{Cluster: cluster})
-		if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
+		if out := apply(t.Context(), t, s, create("g/a")); out.Status != driver.Applied {
 			t.Fatalf("cluster %q: %+v", cluster, out)
 		}
 	}
@@ -108,15 +109,15 @@ func TestLocked(t *testing.T) {
 	brief, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
 	defer cancel()
 	out := apply(brief, t, s, create("g/a"))
-	if out.Status != store.Unknown || !errors.Is(out.Err, store.ErrUnavailable) ||
+	if out.Status != driver.Unknown || !errors.Is(out.Err, driver.ErrUnavailable) ||
 		!strings.Contains(out.Err.Error(), path) {
 		t.Fatalf("got %+v, want unknown, ErrUnavailable and the path", out)
 	}
-	if _, err := s.Read(t.Context(), store.KindLock, "g/a"); err != nil {
+	if _, err := s.Read(t.Context(), driver.KindLock, "g/a"); err != nil {
 		t.Fatalf("read during a write: %v", err)
 	}
 	unlock()
-	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
+	if out := apply(t.Context(), t, s, create("g/a")); out.Status != driver.Applied {
 		t.Fatalf("repeated: %+v", out)
 	}
 }
@@ -128,7 +129,7 @@ func TestOpenLocked(t *testing.T) {
 	unlock := lockFile(t, path)
 	brief, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
 	defer cancel()
-	if _, err := sqlite.Open(brief, path, sqlite.Options{Cluster: "new"}); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := sqlite.Open(brief, path, sqlite.Options{Cluster: "new"}); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatalf("got %v, want ErrUnavailable", err)
 	}
 	// Nothing is to be set up for a cluster that is there.
@@ -168,10 +169,10 @@ func TestReplaced(t *testing.T) {
 			t.Run("file"+suffix+" "+how, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "store.db")
 				s := open(t, path, sqlite.Options{})
-				if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
+				if out := apply(t.Context(), t, s, create("g/a")); out.Status != driver.Applied {
 					t.Fatal(out)
 				}
-				notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+				notifications, err := s.Watch(t.Context(), driver.Interest{Session: "me"})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -199,7 +200,7 @@ func TestReplaced(t *testing.T) {
 				if err := s.Close(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				reply, err := open(t, path, sqlite.Options{}).Read(t.Context(), store.KindLock, "g/a")
+				reply, err := open(t, path, sqlite.Options{}).Read(t.Context(), driver.KindLock, "g/a")
 				if err != nil || len(reply.Docs) != 1 {
 					t.Errorf("once all have ended: %+v, %v", reply.Docs, err)
 				}
@@ -209,13 +210,13 @@ func TestReplaced(t *testing.T) {
 }
 
 // wantRefused wants reads and writes to be refused for good.
-func wantRefused(t *testing.T, s store.Store) {
+func wantRefused(t *testing.T, s driver.Store) {
 	t.Helper()
 	out := apply(t.Context(), t, s, create("g/b"))
-	if out.Status != store.Unknown || !errors.Is(out.Err, store.ErrInvalid) {
+	if out.Status != driver.Unknown || !errors.Is(out.Err, driver.ErrInvalid) {
 		t.Errorf("write: %+v, want ErrInvalid", out)
 	}
-	if _, err := s.Read(t.Context(), store.KindLock, "g/a"); !errors.Is(err, store.ErrInvalid) {
+	if _, err := s.Read(t.Context(), driver.KindLock, "g/a"); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("read: %v, want ErrInvalid", err)
 	}
 }
@@ -232,7 +233,7 @@ func wantNoOther(t *testing.T, path string, itself bool) {
 		if itself {
 			want = "disk I/O error"
 		}
-		if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(err.Error(), want) {
 			t.Errorf("another opener (%v): %v, want ErrUnavailable that says %q", existing, err, want)
 		}
 	}
@@ -248,12 +249,12 @@ func TestSeveralNames(t *testing.T) {
 	}
 	for _, name := range []string{path, other} {
 		_, err := sqlite.Open(t.Context(), name, sqlite.Options{})
-		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "2 names (hard links)") {
+		if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "2 names (hard links)") {
 			t.Errorf("%s: %v, want ErrInvalid that says why", name, err)
 		}
 	}
 	// Who has it open by its first name goes on: a backup may have made the link.
-	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
+	if out := apply(t.Context(), t, s, create("g/a")); out.Status != driver.Applied {
 		t.Error(out)
 	}
 	if err := os.Remove(other); err != nil {
@@ -275,13 +276,13 @@ func TestLogStays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out := apply(t.Context(), t, other, create(fmt.Sprint("g/", i))); out.Status != store.Applied {
+		if out := apply(t.Context(), t, other, create(fmt.Sprint("g/", i))); out.Status != driver.Applied {
 			t.Fatal(out)
 		}
 		if err := other.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if out := apply(t.Context(), t, s, create(fmt.Sprint("h/", i))); out.Status != store.Applied {
+		if out := apply(t.Context(), t, s, create(fmt.Sprint("h/", i))); out.Status != driver.Applied {
 			t.Fatal(out)
 		}
 	}
@@ -312,7 +313,7 @@ func TestCorrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = sqlite.Open(t.Context(), path, sqlite.Options{})
-	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), path) {
+	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), path) {
 		t.Fatalf("got %v, want ErrInvalid and the path", err)
 	}
 }
@@ -324,7 +325,7 @@ var heartbeats = flag.Int("heartbeats", 500, "how many heartbeats each replica o
 func TestGarbageOfHeartbeats(t *testing.T) {
 	const replicas, pageSize = 10, 4096
 	path := filepath.Join(t.TempDir(), "locks.db")
-	s, err := store.Open(t.Context(), store.Config{URI: "sqlite:" + path})
+	s, err := store.Open(t.Context(), driver.Config{URI: "sqlite:" + path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +334,7 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	for heartbeat := range int64(*heartbeats) {
 		for i := range replicas { // each a transaction of its own, as replicas send them
 			outs, err := s.Apply(t.Context(), storetest.Heartbeat(fmt.Sprint("session-", i), heartbeat))
-			if err != nil || outs[0].Status != store.Applied {
+			if err != nil || outs[0].Status != driver.Applied {
 				t.Fatalf("heartbeat %d: %+v, %v", heartbeat, outs, err)
 			}
 		}

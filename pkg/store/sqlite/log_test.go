@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 )
 
@@ -30,7 +30,7 @@ func TestBrokenLog(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "store.db")
 			storetest.BrokenLog{
-				Config: store.Config{URI: "sqlite:" + path}, Break: func() { execute(t, path, fault.breaks) },
+				Config: driver.Config{URI: "sqlite:" + path}, Break: func() { execute(t, path, fault.breaks) },
 				Told: fault.told, Mend: func() { execute(t, path, fault.told) },
 			}.Run(t)
 		})
@@ -41,7 +41,7 @@ func TestBrokenLog(t *testing.T) {
 func TestPieces(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	storetest.Pieces{
-		Config: store.Config{URI: "sqlite:" + path},
+		Config: driver.Config{URI: "sqlite:" + path},
 		Layout: func(t *testing.T) []string {
 			t.Helper()
 			return names(t, path, `SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name`)
@@ -53,7 +53,7 @@ func TestPieces(t *testing.T) {
 			}
 			execute(t, path, `DROP TABLE default_notifications`)
 		},
-		DropTable: func(t *testing.T, kind store.Kind) {
+		DropTable: func(t *testing.T, kind driver.Kind) {
 			t.Helper()
 			execute(t, path, `DROP TABLE default_`+kind.Info().Plural)
 		},

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 	"github.com/shardctl/shardctl/test/suites"
 )
@@ -69,7 +69,7 @@ func TestProcesses(t *testing.T) {
 			t.Fatalf("revisions %v: want each from 1 to %d once", all, children*wins)
 		}
 	}
-	res, err := open(t, path, sqlite.Options{}).Read(t.Context(), store.KindLock, "g/a")
+	res, err := open(t, path, sqlite.Options{}).Read(t.Context(), driver.KindLock, "g/a")
 	if err != nil || len(res.Docs) != 1 || res.Docs[0].Count != children*wins {
 		t.Fatalf("left: %+v, %v; want count %d", res.Docs, err, children*wins)
 	}
@@ -96,17 +96,17 @@ func childRevisions(ctx context.Context, path string) ([]int64, error) {
 		return nil, err
 	}
 	defer func() { _ = s.Close(ctx) }()
-	d := store.Doc{Kind: store.KindLock, ID: "g/a"}
+	d := driver.Doc{Kind: driver.KindLock, ID: "g/a"}
 	me := fmt.Sprint("process ", os.Getpid())
 	var revs []int64
 	for try := int64(1); len(revs) < wins; try++ {
 		next := d
-		next.Rev, next.Count, next.WriterID = d.Rev+1, d.Count+1, store.WriterID{Session: me, Seq: try}
-		outs, err := s.Apply(ctx, store.Change{IfRev: d.Rev, Doc: next})
+		next.Rev, next.Count, next.WriterID = d.Rev+1, d.Count+1, driver.WriterID{Session: me, Seq: try}
+		outs, err := s.Apply(ctx, driver.Change{IfRev: d.Rev, Doc: next})
 		switch {
 		case err != nil:
 			return nil, err
-		case outs[0].Status == store.Applied:
+		case outs[0].Status == driver.Applied:
 			revs, d = append(revs, next.Rev), next
 		case outs[0].Doc != nil:
 			d = *outs[0].Doc

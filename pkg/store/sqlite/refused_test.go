@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 )
@@ -26,8 +26,8 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	storetest.Refused{
-		Open: func(*testing.T) store.Store { return s },
-		Refuse: func(_ *testing.T, kind store.Kind) (mend func()) {
+		Open: func(*testing.T) driver.Store { return s },
+		Refuse: func(_ *testing.T, kind driver.Kind) (mend func()) {
 			run(`CREATE TRIGGER by_hand BEFORE INSERT ON default_` + kind.Info().Plural +
 				` BEGIN SELECT RAISE(ABORT, 'no owner was named'); END`)
 			return func() { run(`DROP TRIGGER by_hand`) }

@@ -21,7 +21,7 @@
 // refuses all calls from then on, and as long as it has them open no other process opens the file by another log. The
 // latter two are known on Linux only.
 //
-// To import this package registers it for URIs that begin with sqlite: (see [store.Register]).
+// To import this package registers it for URIs that begin with sqlite: (see [driver.Register]).
 package sqlite
 
 import (
@@ -41,7 +41,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
@@ -50,9 +50,9 @@ import (
 type Options = sqlstore.Options
 
 // Open opens the SQLite file at path, creates it when there is none (its directory has to exist) and sets it up, all
-// within ctx. With Options.Existing nothing is made. Errors wrap [store.ErrInvalid] when it is no use to try again,
-// [store.ErrSchema] when another version of the program set the file up, else [store.ErrUnavailable].
-func Open(ctx context.Context, path string, o Options) (store.Store, error) {
+// within ctx. With Options.Existing nothing is made. Errors wrap [driver.ErrInvalid] when it is no use to try again,
+// [driver.ErrSchema] when another version of the program set the file up, else [driver.ErrUnavailable].
+func Open(ctx context.Context, path string, o Options) (driver.Store, error) {
 	abs, err := prepareFile(path, !o.Existing)
 	if err == nil {
 		err = checkNames(abs)
@@ -65,37 +65,37 @@ func Open(ctx context.Context, path string, o Options) (store.Store, error) {
 	}
 	connector, err := sqlite.NewConnector(dsn(abs))
 	if err != nil {
-		return nil, fmt.Errorf("SQLite file %q: %w: %w", abs, store.ErrInvalid, err)
+		return nil, fmt.Errorf("SQLite file %q: %w: %w", abs, driver.ErrInvalid, err)
 	}
 	return sqlstore.Open(ctx, sql.OpenDB(connector), &dialect{path: abs}, o)
 }
 
-func init() { store.Register(Scheme, driver{}) }
+func init() { driver.Register(Scheme, registered{}) }
 
 // driver is what the registry knows of SQLite.
-type driver struct{}
+type registered struct{}
 
-// Name implements [store.Driver].
-func (driver) Name() string { return "sqlite" }
+// Name implements [driver.Driver].
+func (registered) Name() string { return "sqlite" }
 
-// Form implements [store.Driver].
-func (driver) Form(scheme string) string { return scheme + ":PATH" }
+// Form implements [driver.Driver].
+func (registered) Form(scheme string) string { return scheme + ":PATH" }
 
-// Parse implements [store.Driver]. There are no databases to choose from.
-func (driver) Parse(c store.Config) (store.Config, error) {
+// Parse implements [driver.Driver]. There are no databases to choose from.
+func (registered) Parse(c driver.Config) (driver.Config, error) {
 	if _, err := parse(c.URI); err != "" {
-		return c, &store.FieldError{Field: "uri", Text: err}
+		return c, &driver.FieldError{Field: "uri", Text: err}
 	}
 	var err error
 	c.Cluster, err = engine.Cluster(c.Cluster)
 	return c, err
 }
 
-// Redact implements [store.Driver]: a path is no secret.
-func (driver) Redact(uri string) string { return uri }
+// Redact implements [driver.Driver]: a path is no secret.
+func (registered) Redact(uri string) string { return uri }
 
-// Open implements [store.Driver].
-func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
+// Open implements [driver.Driver].
+func (registered) Open(ctx context.Context, c driver.Config) (driver.Store, error) {
 	path, err := ParseURI(c.URI)
 	if err != nil {
 		return nil, err
@@ -103,8 +103,8 @@ func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
 	return Open(ctx, path, Options{Cluster: c.Cluster, Existing: c.Existing, Logger: c.Logger})
 }
 
-// BlocksWriters is for [store.BlocksWriters]: the file has one lock for all writers.
-func (driver) BlocksWriters(c store.Config, pid int) (bool, error) {
+// BlocksWriters is for [driver.BlocksWriters]: the file has one lock for all writers.
+func (registered) BlocksWriters(c driver.Config, pid int) (bool, error) {
 	path, err := ParseURI(c.URI)
 	if err != nil {
 		return false, err
@@ -112,18 +112,18 @@ func (driver) BlocksWriters(c store.Config, pid int) (bool, error) {
 	return HoldsWriteLock(path, pid)
 }
 
-// LocalURI implements [store.LocalDriver].
-func (driver) LocalURI(path string) string { return Scheme + ":" + path }
+// LocalURI implements [driver.LocalDriver].
+func (registered) LocalURI(path string) string { return Scheme + ":" + path }
 
 // Scheme of a store's URI: sqlite:PATH.
 const Scheme = "sqlite"
 
 // ParseURI returns the path in a URI: sqlite:NAME is relative to the working directory, sqlite:/NAME and sqlite:///NAME
-// are absolute. The path is taken as it is, without escapes. Errors wrap [store.ErrInvalid].
+// are absolute. The path is taken as it is, without escapes. Errors wrap [driver.ErrInvalid].
 func ParseURI(uri string) (string, error) {
 	path, wrong := parse(uri)
 	if wrong != "" {
-		return "", fmt.Errorf("store URI %q: %w: %s", uri, store.ErrInvalid, wrong)
+		return "", fmt.Errorf("store URI %q: %w: %s", uri, driver.ErrInvalid, wrong)
 	}
 	return path, nil
 }
@@ -177,7 +177,7 @@ var creating sync.Mutex
 // may.
 func prepareFile(path string, create bool) (string, error) {
 	if wrong := checkPath(path); wrong != "" {
-		return "", fmt.Errorf("%w: it %s", store.ErrInvalid, wrong)
+		return "", fmt.Errorf("%w: it %s", driver.ErrInvalid, wrong)
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -195,11 +195,11 @@ func prepareFile(path string, create bool) (string, error) {
 	info, err := os.Stat(abs)
 	switch {
 	case !create && errors.Is(err, fs.ErrNotExist):
-		return abs, fmt.Errorf("%w: no replica has made this store yet: %w", store.ErrInvalid, err)
+		return abs, fmt.Errorf("%w: no replica has made this store yet: %w", driver.ErrInvalid, err)
 	case err != nil:
-		return abs, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		return abs, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	case !info.Mode().IsRegular():
-		return abs, fmt.Errorf("%w: not a regular file (%s)", store.ErrInvalid, info.Mode().Type())
+		return abs, fmt.Errorf("%w: not a regular file (%s)", driver.ErrInvalid, info.Mode().Type())
 	}
 	return abs, nil
 }
@@ -212,14 +212,14 @@ func createFile(abs string) error {
 	switch {
 	case err == nil:
 		if err := f.Close(); err != nil {
-			return fmt.Errorf("%w: create: %w", store.ErrUnavailable, err)
+			return fmt.Errorf("%w: create: %w", driver.ErrUnavailable, err)
 		}
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: the directory %q does not exist", store.ErrInvalid, filepath.Dir(abs))
+		return fmt.Errorf("%w: the directory %q does not exist", driver.ErrInvalid, filepath.Dir(abs))
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w: create: %w", store.ErrInvalid, err)
+		return fmt.Errorf("%w: create: %w", driver.ErrInvalid, err)
 	case !errors.Is(err, fs.ErrExist):
-		return fmt.Errorf("%w: create: %w", store.ErrUnavailable, err)
+		return fmt.Errorf("%w: create: %w", driver.ErrUnavailable, err)
 	}
 	return nil
 }
@@ -236,14 +236,14 @@ func awaitOneLog(ctx context.Context, abs string) error {
 	for end := time.Now().Add(openingLog); ; {
 		by, err := usesAnotherLog(abs)
 		if err != nil {
-			return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+			return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 		}
 		if by == 0 {
 			return nil
 		}
 		if time.Now().After(end) || sleep.For(ctx, openingTry) != nil {
 			return fmt.Errorf("%w: process %d uses it with another log than %s: end all processes that use it first",
-				store.ErrUnavailable, by, filepath.Base(abs)+"-wal")
+				driver.ErrUnavailable, by, filepath.Base(abs)+"-wal")
 		}
 	}
 }

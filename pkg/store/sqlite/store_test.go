@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 )
 
@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func open(t *testing.T, path string, o sqlite.Options) store.Store {
+func open(t *testing.T, path string, o sqlite.Options) driver.Store {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), path, o)
 	if err != nil {
@@ -32,13 +32,13 @@ func open(t *testing.T, path string, o sqlite.Options) store.Store {
 	return s
 }
 
-func create(id string) store.Change {
-	return store.Change{
-		Doc: store.Doc{Kind: store.KindLock, ID: id, Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1}},
+func create(id string) driver.Change {
+	return driver.Change{
+		Doc: driver.Doc{Kind: driver.KindLock, ID: id, Rev: 1, WriterID: driver.WriterID{Session: "s", Seq: 1}},
 	}
 }
 
-func apply(ctx context.Context, t *testing.T, s store.Store, changes ...store.Change) store.Outcome {
+func apply(ctx context.Context, t *testing.T, s driver.Store, changes ...driver.Change) driver.Outcome {
 	t.Helper()
 	outs, err := s.Apply(ctx, changes...)
 	if err != nil {

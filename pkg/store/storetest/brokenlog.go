@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // reasonLogBroken is the reason of the problem that changes are not noted for watches.
@@ -17,7 +18,7 @@ const reasonLogBroken = "StoreLogBroken"
 // them so that no watch sees it. No change fails by that, and watches look at everything instead.
 type BrokenLog struct {
 	// Config opens an empty database.
-	Config store.Config
+	Config driver.Config
 	// Break is what somebody does to the log while replicas use it.
 	Break func()
 	// Told is what the problem says that an operator is to run, and Mend has run it. Empty: the store mends the log
@@ -31,7 +32,7 @@ func (l BrokenLog) Run(t *testing.T) {
 	t.Helper()
 	b := &bench{t: t}
 	s, other := Open(t, l.Config), Open(t, l.Config)
-	notes, err := other.Watch(t.Context(), store.Interest{Session: "heir", Keys: []string{"g/key", "free"}})
+	notes, err := other.Watch(t.Context(), driver.Interest{Session: "heir", Keys: []string{"g/key", "free"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,14 +55,14 @@ func (l BrokenLog) Run(t *testing.T) {
 		l.Mend()
 	}
 	// By the one that met the trouble, and by one that opens the store now.
-	for _, s := range []store.Store{Open(t, l.Config), s} {
+	for _, s := range []driver.Store{Open(t, l.Config), s} {
 		l.wantMended(t, s, w)
 	}
 }
 
 // logStep is what is written while the log is broken.
 type logStep struct {
-	changes []store.Change
+	changes []driver.Change
 	again   bool // written before: what confirms that needs no log
 }
 
@@ -73,21 +74,21 @@ func afterTheBreak(b *bench, owned int64) []logStep {
 	heir := b.put(reserved, free.Doc.Rev)
 	dies := Heartbeat("owner", 1)
 	dies.Doc.State = "dead"
-	override := b.put(store.Doc{Kind: store.KindOverride, ID: "g/key", Group: "g"}, 0)
+	override := b.put(driver.Doc{Kind: driver.KindOverride, ID: "g/key", Group: "g"}, 0)
 	return []logStep{
-		{changes: []store.Change{increment("g")}},
-		{changes: []store.Change{Heartbeat("new", 0)}},
-		{changes: []store.Change{free, increment("g")}},
-		{changes: []store.Change{heir}},
-		{changes: []store.Change{heir}, again: true},
-		{changes: []store.Change{dies, increment("h"), override}},
-		{changes: []store.Change{{Op: store.Delete, IfRev: override.Doc.Rev, Doc: store.Doc{
-			Kind: store.KindOverride, ID: "g/key", Group: "g", WriterID: b.writerID(),
+		{changes: []driver.Change{increment("g")}},
+		{changes: []driver.Change{Heartbeat("new", 0)}},
+		{changes: []driver.Change{free, increment("g")}},
+		{changes: []driver.Change{heir}},
+		{changes: []driver.Change{heir}, again: true},
+		{changes: []driver.Change{dies, increment("h"), override}},
+		{changes: []driver.Change{{Op: driver.Delete, IfRev: override.Doc.Rev, Doc: driver.Doc{
+			Kind: driver.KindOverride, ID: "g/key", Group: "g", WriterID: b.writerID(),
 		}}}},
 	}
 }
 
-func (BrokenLog) told(s store.Store) string {
+func (BrokenLog) told(s driver.Store) string {
 	for _, p := range store.Problems(s) {
 		if p.Reason == reasonLogBroken {
 			return p.Message
@@ -96,7 +97,7 @@ func (BrokenLog) told(s store.Store) string {
 	return ""
 }
 
-func (l BrokenLog) wantTold(t *testing.T, s store.Store) {
+func (l BrokenLog) wantTold(t *testing.T, s driver.Store) {
 	t.Helper()
 	if told := l.told(s); !strings.Contains(told, l.Told) {
 		t.Errorf("problems %+v, want %s with %q", store.Problems(s), reasonLogBroken, l.Told)
@@ -104,7 +105,7 @@ func (l BrokenLog) wantTold(t *testing.T, s store.Store) {
 }
 
 // wantMended wants changes noted by their names again, and no problem.
-func (l BrokenLog) wantMended(t *testing.T, s store.Store, w *logWatch) {
+func (l BrokenLog) wantMended(t *testing.T, s driver.Store, w *logWatch) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; {
 		w.drain()
@@ -124,7 +125,7 @@ func (l BrokenLog) wantMended(t *testing.T, s store.Store, w *logWatch) {
 // logWatch is a watch whose store may have lost notes.
 type logWatch struct {
 	t     *testing.T
-	notes <-chan store.Notification
+	notes <-chan driver.Notification
 }
 
 func (w *logWatch) drain() {
@@ -134,7 +135,7 @@ func (w *logWatch) drain() {
 }
 
 // hears waits for a notification of any kind.
-func (w *logWatch) hears() store.Notification {
+func (w *logWatch) hears() driver.Notification {
 	w.t.Helper()
 	select {
 	case n, open := <-w.notes:
@@ -145,7 +146,7 @@ func (w *logWatch) hears() store.Notification {
 	case <-time.After(patience):
 		w.t.Fatalf("nothing is notified within %v of a change", patience)
 	}
-	return store.Notification{}
+	return driver.Notification{}
 }
 
 // named waits for the notification of one document.
@@ -158,23 +159,23 @@ func (w *logWatch) named(id string) {
 // Pieces tests that a store has all that makes it quick, whatever somebody has dropped.
 type Pieces struct {
 	// Config opens an empty database.
-	Config store.Config
+	Config driver.Config
 	// Layout is all indexes, triggers and the like of the database, in order.
 	Layout func(t *testing.T) []string
 	// Drop drops all of them at once, but the tables of documents.
 	Drop func(t *testing.T)
 	// DropTable drops the table of a kind. Nil: what is written makes it anew.
-	DropTable func(t *testing.T, kind store.Kind)
+	DropTable func(t *testing.T, kind driver.Kind)
 	// Denied opens the store as a user who may not make anything. That is a problem, whose message holds Told. Nil:
 	// every user may.
-	Denied *store.Config
+	Denied *driver.Config
 	Told   string
 }
 
 // Run runs the test.
 func (p Pieces) Run(t *testing.T) {
 	t.Helper()
-	ends := func(s store.Store) {
+	ends := func(s driver.Store) {
 		t.Helper()
 		if err := s.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -204,6 +205,6 @@ func (p Pieces) Run(t *testing.T) {
 	if p.DropTable == nil {
 		return
 	}
-	p.DropTable(t, store.KindLock)
-	WantRefused(t, p.Config, store.ErrInvalid, store.KindLock.Info().Plural, "missing")
+	p.DropTable(t, driver.KindLock)
+	WantRefused(t, p.Config, driver.ErrInvalid, driver.KindLock.Info().Plural, "missing")
 }

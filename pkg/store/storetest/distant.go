@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Network is what is between a store and its servers, in a test.
@@ -39,7 +39,7 @@ func (d Distant) Run(t *testing.T) {
 	t.Helper()
 	calls := max(d.Calls, 2)
 	f := Faults{Call: time.Duration(calls) * d.Trip * 5 / 4, WatchEnds: d.WatchEnds}
-	s := Open(t, store.Config{URI: d.URI, Timeout: f.Call})
+	s := Open(t, driver.Config{URI: d.URI, Timeout: f.Call})
 	notes := f.watch(t, s)
 	for rev := range int64(3) {
 		f.Until(t, s, Heartbeat("session", rev))
@@ -59,16 +59,16 @@ func (d Distant) Run(t *testing.T) {
 }
 
 // read repeats a read, as callers do, until it is answered.
-func (f Faults) read(t *testing.T, s store.Store, id string) {
+func (f Faults) read(t *testing.T, s driver.Store, id string) {
 	t.Helper()
 	for end := time.Now().Add(f.patience()); ; {
 		ctx, cancel := context.WithTimeout(t.Context(), f.call())
-		reply, err := s.Read(ctx, store.KindSession, id)
+		reply, err := s.Read(ctx, driver.KindSession, id)
 		cancel()
 		switch {
 		case err == nil && len(reply.Docs) == 1:
 			return
-		case !errors.Is(err, store.ErrUnavailable), time.Now().After(end):
+		case !errors.Is(err, driver.ErrUnavailable), time.Now().After(end):
 			t.Fatalf("read of session %s: %+v, %v", id, reply.Docs, err)
 		}
 	}
@@ -93,7 +93,7 @@ type Full struct {
 func (f Full) Run(t *testing.T) {
 	t.Helper()
 	calls := Faults{Call: 300 * time.Millisecond}
-	s := Open(t, store.Config{URI: f.URI, Timeout: calls.Call})
+	s := Open(t, driver.Config{URI: f.URI, Timeout: calls.Call})
 	calls.Until(t, s, Heartbeat("session", 0))
 	calls.watch(t, s)
 	f.Fill()
@@ -105,7 +105,7 @@ func (f Full) Run(t *testing.T) {
 			go func() {
 				ctx, cancel := context.WithTimeout(t.Context(), calls.Call)
 				defer cancel()
-				_, err := s.Read(ctx, store.KindSession, "session")
+				_, err := s.Read(ctx, driver.KindSession, "session")
 				errs <- err
 			}()
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // An Edit is what somebody does to a stored document with the tools of its database.
@@ -17,7 +17,7 @@ type Edit struct {
 	// Name names the edit in errors. It is a part of the document's ID.
 	Name string
 	// Do edits the document, which is there.
-	Do func(kind store.Kind, id string) error
+	Do func(kind driver.Kind, id string) error
 	// Readable says that it is a document all the same: a List returns it, and it can be replaced at the revision that
 	// is found.
 	Readable bool
@@ -30,7 +30,7 @@ type Edit struct {
 // whatever it was set to.
 type Edited struct {
 	// Config opens an empty database.
-	Config store.Config
+	Config driver.Config
 	// Locks and Counters are edits of one lock, and of one counter, each.
 	Locks, Counters []Edit
 	// Beside adds what was never a document, beside the locks, and returns the IDs by which replies name it. Nil:
@@ -39,9 +39,9 @@ type Edited struct {
 }
 
 // SQLEdits are the edits that every SQL database takes. update sets columns of the row of a document.
-func SQLEdits(update func(kind store.Kind, id, set string) error) (locks, counters []Edit) {
+func SQLEdits(update func(kind driver.Kind, id, set string) error) (locks, counters []Edit) {
 	edit := func(set string) Edit {
-		return Edit{Name: set, Do: func(kind store.Kind, id string) error { return update(kind, id, set) }}
+		return Edit{Name: set, Do: func(kind driver.Kind, id string) error { return update(kind, id, set) }}
 	}
 	for _, set := range []string{"rev = 0", "rev = -5", "rev = 9223372036854775807"} {
 		locks = append(locks, edit(set))
@@ -71,7 +71,7 @@ func (e Edited) Run(t *testing.T) {
 type edited struct {
 	Edited
 	b   *bench
-	s   store.Store
+	s   driver.Store
 	mu  sync.Mutex
 	log []string
 	// IDs, in order
@@ -92,14 +92,14 @@ func (e Edited) testLocks(t *testing.T) {
 		d.wantListed(t, limit)
 	}
 	for _, id := range d.unreadable {
-		wantAbsent(t, d.s, store.KindLock, id)
+		wantAbsent(t, d.s, driver.KindLock, id)
 	}
 	d.wantLogged(t)
 	for _, id := range d.unreadable { // it gives way to a document, once
 		first := d.b.put(lock(id), 0)
 		must(t, d.s, first)
 		must(t, d.s, first) // the very same again
-		if out := apply(t, d.s, d.b.put(lock(id), 0)); out.Status != store.Refused {
+		if out := apply(t, d.s, d.b.put(lock(id), 0)); out.Status != driver.Refused {
 			t.Errorf("%s: a second creation: %s", id, describe(out))
 		}
 		next := d.b.put(lock(id), first.Doc.Rev)
@@ -107,7 +107,7 @@ func (e Edited) testLocks(t *testing.T) {
 		wantStored(t, d.s, next.Doc)
 	}
 	for _, id := range d.readable {
-		found := read(t, d.s, store.KindLock, id)
+		found := read(t, d.s, driver.KindLock, id)
 		if found == nil {
 			t.Errorf("%s is listed, and absent", id)
 			continue
@@ -124,7 +124,7 @@ func (d *edited) make(t *testing.T) {
 	for _, edit := range d.Locks {
 		id := "g/" + strings.ReplaceAll(edit.Name, "/", "-")
 		must(t, d.s, d.b.put(lock(id), 0))
-		if err := edit.Do(store.KindLock, id); err != nil {
+		if err := edit.Do(driver.KindLock, id); err != nil {
 			t.Fatalf("%s: %v", edit.Name, err)
 		}
 		if edit.Readable {
@@ -147,8 +147,8 @@ func (d *edited) make(t *testing.T) {
 func (d *edited) wantListed(t *testing.T, limit int) {
 	t.Helper()
 	var listed, met []string
-	for q := (store.Query{Limit: limit}); ; {
-		page, err := d.s.List(t.Context(), store.KindLock, q)
+	for q := (driver.Query{Limit: limit}); ; {
+		page, err := d.s.List(t.Context(), driver.KindLock, q)
 		if err != nil {
 			t.Fatalf("list, %d a page: %v", limit, err)
 		}
@@ -189,20 +189,20 @@ func (e Edited) testCounters(t *testing.T) {
 		change := increment(id)
 		change.Doc.Rev = 7
 		must(t, s, change)
-		if err := edit.Do(store.KindGroup, id); err != nil {
+		if err := edit.Do(driver.KindGroup, id); err != nil {
 			t.Fatalf("%s: %v", edit.Name, err)
 		}
 		last := int64(-1)
 		for range 3 { // alone and in a batch, and never found as it was
 			must(t, s, change, increment("other"))
 			must(t, s, change)
-			found := read(t, s, store.KindGroup, id)
-			if found == nil || found.Count < 2 || found.Count <= last || found.Count >= store.MaxRev || found.Rev < 7 {
+			found := read(t, s, driver.KindGroup, id)
+			if found == nil || found.Count < 2 || found.Count <= last || found.Count >= driver.MaxRev || found.Rev < 7 {
 				t.Fatalf("%s: found %+v after count %d", edit.Name, found, last)
 			}
 			last = found.Count
 		}
-		if err := store.CheckFound(*read(t, s, store.KindGroup, id)); err != nil {
+		if err := driver.CheckFound(*read(t, s, driver.KindGroup, id)); err != nil {
 			t.Errorf("%s: %v", edit.Name, err)
 		}
 	}

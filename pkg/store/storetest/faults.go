@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // A Fault is something that happens to the servers of a store, or to the network in front of them.
@@ -32,7 +32,7 @@ type Fault struct {
 // call outlasts its context, and watches go on.
 type Faults struct {
 	// Open opens a client on which the faults act. It ends with the test.
-	Open func(t *testing.T) store.Store
+	Open func(t *testing.T) driver.Store
 	// Call is the time that one call gets. Zero means one second.
 	Call time.Duration
 	// Patience is how long everything may take to go on. Zero means one minute.
@@ -67,19 +67,19 @@ func (f Faults) Run(t *testing.T, faults ...Fault) {
 }
 
 // watch begins a watch, as often as it takes.
-func (f Faults) watch(t *testing.T, s store.Store) <-chan store.Notification {
+func (f Faults) watch(t *testing.T, s driver.Store) <-chan driver.Notification {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), f.patience())
 	defer cancel()
 	for {
-		notes, err := s.Watch(t.Context(), store.Interest{})
+		notes, err := s.Watch(t.Context(), driver.Interest{})
 		if err == nil {
 			if first, open := <-notes; open && !first.Resync {
 				t.Fatalf("first notification %+v, want a Resync", first)
 			}
 			return notes
 		}
-		if !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
+		if !errors.Is(err, driver.ErrUnavailable) || ctx.Err() != nil {
 			t.Fatalf("watch: %v", err)
 		}
 	}
@@ -87,8 +87,8 @@ func (f Faults) watch(t *testing.T, s store.Store) <-chan store.Notification {
 
 // wantWatched wants what happens now to be notified of, after what may have happened in the fault.
 func (f Faults) wantWatched(
-	t *testing.T, s store.Store, notes <-chan store.Notification, group string, fault Fault,
-) <-chan store.Notification {
+	t *testing.T, s driver.Store, notes <-chan driver.Notification, group string, fault Fault,
+) <-chan driver.Notification {
 	t.Helper()
 	if !fault.Seamless {
 		for ended := false; len(notes) > 0 && !ended; {
@@ -113,21 +113,21 @@ func (f Faults) wantWatched(
 }
 
 // Notified waits until a watch notifies of a group, or that everything is to be looked at.
-func (f Faults) Notified(t *testing.T, notes <-chan store.Notification, group string) {
+func (f Faults) Notified(t *testing.T, notes <-chan driver.Notification, group string) {
 	t.Helper()
 	if _, open := f.notified(t, notes, group); !open {
 		t.Fatal("the watch has ended")
 	}
 }
 
-func (f Faults) notified(t *testing.T, notes <-chan store.Notification, group string) (resync, open bool) {
+func (f Faults) notified(t *testing.T, notes <-chan driver.Notification, group string) (resync, open bool) {
 	t.Helper()
 	late := time.NewTimer(f.patience())
 	defer late.Stop()
 	for {
 		select {
 		case n, open := <-notes:
-			if !open || n.Resync || n.Kind == store.KindGroup && n.ID == group {
+			if !open || n.Resync || n.Kind == driver.KindGroup && n.ID == group {
 				return n.Resync, open
 			}
 		case <-late.C:
@@ -137,19 +137,19 @@ func (f Faults) notified(t *testing.T, notes <-chan store.Notification, group st
 }
 
 // wantSilence wants calls that get no answer to end in time, as unavailable.
-func (f Faults) wantSilence(t *testing.T, s store.Store, name string) {
+func (f Faults) wantSilence(t *testing.T, s driver.Store, name string) {
 	t.Helper()
 	const late = 20 * time.Second // a busy machine; without a limit a call would wait for the end of the fault
 	for range 3 {
 		began := time.Now()
 		out := f.One(t, s, Heartbeat("nobody", 0))
-		if out.Status != store.Unknown {
+		if out.Status != driver.Unknown {
 			t.Errorf("%s: a write ends as %s", name, describe(out))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), f.call())
-		reply, err := s.Read(ctx, store.KindLock, "writer/0")
+		reply, err := s.Read(ctx, driver.KindLock, "writer/0")
 		cancel()
-		if !errors.Is(err, store.ErrUnavailable) {
+		if !errors.Is(err, driver.ErrUnavailable) {
 			t.Errorf("%s: a read has %+v, %v", name, reply.Docs, err)
 		}
 		if took := time.Since(began); took > 2*f.call()+late {
@@ -173,25 +173,25 @@ func (f Faults) patience() time.Duration {
 }
 
 // One applies a change within the time of a call. An unknown outcome has to be one of an unavailable store.
-func (f Faults) One(t *testing.T, s store.Store, c store.Change) store.Outcome {
+func (f Faults) One(t *testing.T, s driver.Store, c driver.Change) driver.Outcome {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), f.call())
 	defer cancel()
 	out := applyIn(ctx, t, s, c)
-	if out.Status == store.Unknown && !errors.Is(out.Err, store.ErrUnavailable) {
+	if out.Status == driver.Unknown && !errors.Is(out.Err, driver.ErrUnavailable) {
 		t.Fatalf("%s %s is unknown without ErrUnavailable: %v", c.Doc.Kind, c.Doc.ID, out.Err)
 	}
 	return out
 }
 
 // Until repeats a change, as callers do, until it is applied.
-func (f Faults) Until(t *testing.T, s store.Store, c store.Change) {
+func (f Faults) Until(t *testing.T, s driver.Store, c driver.Change) {
 	t.Helper()
 	for end := time.Now().Add(f.patience()); ; {
 		switch out := f.One(t, s, c); {
-		case out.Status == store.Applied:
+		case out.Status == driver.Applied:
 			return
-		case out.Status != store.Unknown:
+		case out.Status != driver.Unknown:
 			t.Fatalf("%s %s: %s", c.Doc.Kind, c.Doc.ID, describe(out))
 		case time.Now().After(end):
 			t.Fatalf("%s %s is not applied within %v: %s", c.Doc.Kind, c.Doc.ID, f.patience(), describe(out))
@@ -215,7 +215,7 @@ type Writers struct {
 type written struct{ acknowledged, tried atomic.Int64 }
 
 // Write starts writers, until [Writers.Check] ends them.
-func (f Faults) Write(t *testing.T, s store.Store) *Writers {
+func (f Faults) Write(t *testing.T, s driver.Store) *Writers {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	w := &Writers{faults: f, stop: stop}
@@ -229,15 +229,15 @@ func (f Faults) Write(t *testing.T, s store.Store) *Writers {
 	return w
 }
 
-func (w *Writers) run(ctx context.Context, t *testing.T, s store.Store, i int) {
+func (w *Writers) run(ctx context.Context, t *testing.T, s driver.Store, i int) {
 	t.Helper()
 	at := &w.docs[i]
 	for rev := int64(0); ; {
 		c := increment("counted")
 		if i < writersCount {
-			c = store.Change{IfRev: rev, Doc: store.Doc{
-				Kind: store.KindLock, ID: fmt.Sprint("writer/", i), Group: "writer", Session: "owner", Rev: rev + 1,
-				Count: rev + 1, WriterID: store.WriterID{Session: fmt.Sprint("writer-", i), Seq: rev + 1},
+			c = driver.Change{IfRev: rev, Doc: driver.Doc{
+				Kind: driver.KindLock, ID: fmt.Sprint("writer/", i), Group: "writer", Session: "owner", Rev: rev + 1,
+				Count: rev + 1, WriterID: driver.WriterID{Session: fmt.Sprint("writer-", i), Seq: rev + 1},
 			}}
 		}
 		if ctx.Err() != nil {
@@ -248,15 +248,15 @@ func (w *Writers) run(ctx context.Context, t *testing.T, s store.Store, i int) {
 		outs, err := s.Apply(limited, c)
 		cancel()
 		switch {
-		case ctx.Err() != nil && err == nil && outs[0].Status == store.Unknown:
+		case ctx.Err() != nil && err == nil && outs[0].Status == driver.Unknown:
 			return
-		case err != nil || outs[0].Status != store.Applied && outs[0].Status != store.Unknown:
+		case err != nil || outs[0].Status != driver.Applied && outs[0].Status != driver.Unknown:
 			t.Errorf("the only writer of %s at %d: %+v, %v", c.Doc.ID, rev, outs, err)
 			return
-		case outs[0].Status == store.Applied:
+		case outs[0].Status == driver.Applied:
 			rev++
 			at.acknowledged.Store(rev)
-		case !errors.Is(outs[0].Err, store.ErrUnavailable):
+		case !errors.Is(outs[0].Err, driver.ErrUnavailable):
 			t.Errorf("%s at %d is unknown without ErrUnavailable: %v", c.Doc.ID, rev, outs[0].Err)
 			return
 		}
@@ -283,7 +283,7 @@ func (w *Writers) GoOn(t *testing.T) time.Duration {
 }
 
 // Check ends the writers, once all go on. What was acknowledged is there, and nothing but that and the last attempt.
-func (w *Writers) Check(t *testing.T, s store.Store) {
+func (w *Writers) Check(t *testing.T, s driver.Store) {
 	t.Helper()
 	w.GoOn(t)
 	w.stop()
@@ -291,14 +291,14 @@ func (w *Writers) Check(t *testing.T, s store.Store) {
 	ctx, cancel := context.WithTimeout(t.Context(), w.faults.patience())
 	defer cancel()
 	for i := range w.docs {
-		kind, id := store.KindLock, fmt.Sprint("writer/", i)
+		kind, id := driver.KindLock, fmt.Sprint("writer/", i)
 		acknowledged := w.docs[i].acknowledged.Load()
 		most := acknowledged + 1
 		if i == writersCount { // each attempt that was not answered may have counted
-			kind, id, most = store.KindGroup, "counted", w.docs[i].tried.Load()
+			kind, id, most = driver.KindGroup, "counted", w.docs[i].tried.Load()
 		}
 		reply, err := s.Read(ctx, kind, id)
-		for errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil {
+		for errors.Is(err, driver.ErrUnavailable) && ctx.Err() == nil {
 			reply, err = s.Read(ctx, kind, id)
 		}
 		if err != nil || len(reply.Docs) != 1 {
@@ -306,8 +306,8 @@ func (w *Writers) Check(t *testing.T, s store.Store) {
 			continue
 		}
 		found := reply.Docs[0]
-		tooMany := found.Count > most && (kind != store.KindGroup || !w.faults.CountsMore)
-		if acknowledged == 0 || found.Count < acknowledged || tooMany || kind == store.KindLock && found.Count != found.Rev {
+		tooMany := found.Count > most && (kind != driver.KindGroup || !w.faults.CountsMore)
+		if acknowledged == 0 || found.Count < acknowledged || tooMany || kind == driver.KindLock && found.Count != found.Rev {
 			t.Errorf("%s %s is %+v; acknowledged up to %d, tried up to %d", kind, id, found, acknowledged, most)
 		}
 	}

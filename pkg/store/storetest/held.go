@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // notifications is the table of a SQL database that is of no kind.
@@ -28,15 +28,15 @@ type HeldTables struct {
 	// another table.
 	HeartbeatsOnly bool
 	// Open opens a store of a database of its own. hold takes the table whose name ends so, and returns once it has it.
-	Open func(t *testing.T) (s store.Store, hold func(table string) (release func()))
+	Open func(t *testing.T) (s driver.Store, hold func(table string) (release func()))
 }
 
 // Run runs the test.
 func (all HeldTables) Run(t *testing.T) {
 	t.Helper()
 	tables := []string{notifications}
-	for _, info := range store.Table() {
-		if info.Kind != store.KindSession {
+	for _, info := range driver.Table() {
+		if info.Kind != driver.KindSession {
 			tables = append(tables, info.Plural)
 		}
 	}
@@ -54,12 +54,12 @@ func (all HeldTables) Run(t *testing.T) {
 type held struct {
 	HeldTables
 	t     *testing.T
-	s     store.Store
+	s     driver.Store
 	table string
 }
 
 func (h *held) run(hold func(table string) (release func())) {
-	heard, err := h.s.Watch(h.t.Context(), store.Interest{Kinds: []store.Kind{store.KindGroup}})
+	heard, err := h.s.Watch(h.t.Context(), driver.Interest{Kinds: []driver.Kind{driver.KindGroup}})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -70,15 +70,15 @@ func (h *held) run(hold func(table string) (release func())) {
 	ctx, end := context.WithCancel(h.t.Context())
 	defer end()
 	var users sync.WaitGroup
-	used := map[store.Kind]*atomic.Int64{}
-	for _, info := range store.Table() {
+	used := map[driver.Kind]*atomic.Int64{}
+	for _, info := range driver.Table() {
 		done := &atomic.Int64{}
 		used[info.Kind] = done
 		users.Go(func() { h.use(ctx, info.Kind, done) })
 	}
 	waits := h.sendHeartbeats(func() (waits string) {
-		for _, info := range store.Table() {
-			needs := info.Plural == h.table || h.table == notifications && info.Notify != store.NotifyNever
+		for _, info := range driver.Table() {
+			needs := info.Plural == h.table || h.table == notifications && info.Notify != driver.NotifyNever
 			if used[info.Kind].Load() == 0 && !needs && !h.HeartbeatsOnly {
 				waits += " " + info.Plural
 			}
@@ -91,7 +91,7 @@ func (h *held) run(hold func(table string) (release func())) {
 	release()
 	limited, cancel := context.WithTimeout(h.t.Context(), patience)
 	defer cancel()
-	for _, info := range store.Table() {
+	for _, info := range driver.Table() {
 		for n := used[info.Kind].Load(); used[info.Kind].Load() == n && limited.Err() == nil; {
 			_ = h.pause(limited)
 		}
@@ -143,7 +143,7 @@ func (h *held) sendHeartbeats(waiting func() string) (waits string) {
 func (h *held) look(ctx context.Context, heartbeats int64) error {
 	for {
 		limited, cancel := h.op()
-		reply, err := h.s.Read(limited, store.KindSession, "mine") //nolint:contextcheck // each call has a time of its own
+		reply, err := h.s.Read(limited, driver.KindSession, "mine") //nolint:contextcheck // each call has a time of its own
 		cancel()
 		switch {
 		case err != nil:
@@ -160,51 +160,51 @@ func (h *held) look(ctx context.Context, heartbeats int64) error {
 
 // use writes and reads documents of a kind, and counts what was acknowledged. Of sessions it opens one after the other,
 // and marks each dead.
-func (h *held) use(ctx context.Context, kind store.Kind, done *atomic.Int64) {
+func (h *held) use(ctx context.Context, kind driver.Kind, done *atomic.Int64) {
 	for n := int64(1); ctx.Err() == nil; n++ {
 		id := fmt.Sprint("g/", n)
-		c := store.Change{Doc: store.Doc{
-			Kind: kind, ID: id, Group: "g", Rev: 1, WriterID: store.WriterID{Session: "mine", Seq: n},
+		c := driver.Change{Doc: driver.Doc{
+			Kind: kind, ID: id, Group: "g", Rev: 1, WriterID: driver.WriterID{Session: "mine", Seq: n},
 		}}
 		dead := c
-		if kind == store.KindSession {
+		if kind == driver.KindSession {
 			c = Heartbeat(id, 0)
 			dead.IfRev, dead.Doc.Rev, dead.Doc.State = 1, 2, "dead"
 		}
-		if h.repeat(ctx, c) && (kind != store.KindSession || h.repeat(ctx, dead)) {
+		if h.repeat(ctx, c) && (kind != driver.KindSession || h.repeat(ctx, dead)) {
 			done.Add(1)
 		}
 		limited, cancel := h.op()
-		_, _ = h.s.List(limited, kind, store.Query{NoBody: true, Limit: 10}) //nolint:contextcheck // as above
+		_, _ = h.s.List(limited, kind, driver.Query{NoBody: true, Limit: 10}) //nolint:contextcheck // as above
 		cancel()
 		_ = h.pause(ctx)
 	}
 }
 
 // repeat applies a change at intervals until it is acknowledged, as long as ctx lasts.
-func (h *held) repeat(ctx context.Context, c store.Change) bool {
+func (h *held) repeat(ctx context.Context, c driver.Change) bool {
 	for {
 		switch out := h.apply(c); out.Status { //nolint:contextcheck // each call has a time of its own
-		case store.Applied:
+		case driver.Applied:
 			return true
-		case store.Unknown:
+		case driver.Unknown:
 			if h.pause(ctx) != nil {
 				return false
 			}
-		case store.Refused, store.Overtaken:
+		case driver.Refused, driver.Overtaken:
 			h.t.Errorf("%s %s, which no one else writes: %s", c.Doc.Kind, c.Doc.ID, describe(out))
 			return false
 		}
 	}
 }
 
-func (h *held) apply(c store.Change) store.Outcome {
+func (h *held) apply(c driver.Change) driver.Outcome {
 	ctx, cancel := h.op()
 	defer cancel()
 	outs, err := h.s.Apply(ctx, c)
 	if err != nil || len(outs) != 1 {
 		h.t.Errorf("apply %s %s: %d outcomes, %v", c.Doc.Kind, c.Doc.ID, len(outs), err)
-		return store.Outcome{}
+		return driver.Outcome{}
 	}
 	return outs[0]
 }
@@ -222,9 +222,9 @@ var heartbeatBody = []byte(`{"instance":"` + strings.Repeat("x", 250) + `"}`)
 
 // Heartbeat returns the change that takes a live session from revision rev to the next; from 0 creates it. For tests of
 // what heartbeats leave behind in a server.
-func Heartbeat(session string, rev int64) store.Change {
-	return store.Change{IfRev: rev, Doc: store.Doc{
-		Kind: store.KindSession, ID: session, Rev: rev + 1, Count: rev, State: store.StateLive, Body: heartbeatBody,
-		WriterID: store.WriterID{Session: session, Seq: rev + 1},
+func Heartbeat(session string, rev int64) driver.Change {
+	return driver.Change{IfRev: rev, Doc: driver.Doc{
+		Kind: driver.KindSession, ID: session, Rev: rev + 1, Count: rev, State: driver.StateLive, Body: heartbeatBody,
+		WriterID: driver.WriterID{Session: session, Seq: rev + 1},
 	}}
 }

@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Inherited tests a store whose sessions of the database began with something wrong that is right again, as a setting
 // of the server, or a user who was dropped and made again. They would keep it for ever, so others are made.
 type Inherited struct {
 	// Open opens a client. It ends with the test.
-	Open func(t *testing.T) store.Store
+	Open func(t *testing.T) driver.Store
 	// Spoil has all sessions of the client begin with something wrong, so that its calls fail.
 	Spoil func()
 	// Mend makes it right for sessions that begin from now on.
@@ -37,7 +37,7 @@ func (i Inherited) Run(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), f.call())
 		outs, err := s.Apply(ctx, Heartbeat("session", 1), increment("g"))
 		cancel()
-		if err != nil || outs[0].Status != store.Unknown || outs[1].Status != store.Unknown {
+		if err != nil || outs[0].Status != driver.Unknown || outs[1].Status != driver.Unknown {
 			failed = 0
 		}
 		if time.Now().After(end) {
@@ -47,7 +47,7 @@ func (i Inherited) Run(t *testing.T) {
 	}
 	i.Mend()
 	// Each lane, reads, and a watch. What fails meanwhile may be about anything: callers go on.
-	for _, c := range []store.Change{Heartbeat("session", 1), increment("g"), Heartbeat("session", 2)} {
+	for _, c := range []driver.Change{Heartbeat("session", 1), increment("g"), Heartbeat("session", 2)} {
 		untilApplied(t, s, c, f.call())
 	}
 	f.read(t, s, "session")
@@ -55,7 +55,7 @@ func (i Inherited) Run(t *testing.T) {
 }
 
 // untilApplied repeats a change, whatever it fails by.
-func untilApplied(t *testing.T, s store.Store, c store.Change, call time.Duration) {
+func untilApplied(t *testing.T, s driver.Store, c driver.Change, call time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; {
 		ctx, cancel := context.WithTimeout(t.Context(), call)
@@ -64,7 +64,7 @@ func untilApplied(t *testing.T, s store.Store, c store.Change, call time.Duratio
 		switch {
 		case err != nil:
 			t.Fatal(err)
-		case outs[0].Status == store.Applied:
+		case outs[0].Status == driver.Applied:
 			return
 		case time.Now().After(end):
 			t.Fatalf("%s %s is not applied within %v: %s", c.Doc.Kind, c.Doc.ID, patience, describe(outs[0]))

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Sizes of [CompleteLists].
@@ -22,13 +22,13 @@ const (
 // CompleteLists checks that no List leaves out what others, which failed half-way, have begun to read. writer changes
 // many locks; lister lists them with too little time, while disturb does something to its network, and then with enough
 // time. What it shows must be all locks, none older than writer knows it. Both are clients of one server.
-func CompleteLists(t *testing.T, writer, lister store.Store, disturb func(random *rand.Rand)) {
+func CompleteLists(t *testing.T, writer, lister driver.Store, disturb func(random *rand.Rand)) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(12, 34)) //nolint:gosec // the same in each run
-	known := map[string]store.Doc{}
+	known := map[string]driver.Doc{}
 	for i := range completeDocs {
 		id := fmt.Sprintf("complete/%03d", i)
-		known[id] = store.Doc{Kind: store.KindLock, ID: id, Group: "complete"}
+		known[id] = driver.Doc{Kind: driver.KindLock, ID: id, Group: "complete"}
 	}
 	failed := 0
 	const shortest = 10 * time.Millisecond
@@ -38,7 +38,7 @@ func CompleteLists(t *testing.T, writer, lister store.Store, disturb func(random
 		hasty, cancel := context.WithTimeout(t.Context(), time.Duration(1+random.Int64N(int64(limit))))
 		done := make(chan error, 1)
 		go func() {
-			_, err := lister.List(hasty, store.KindLock, store.Query{Group: "complete"})
+			_, err := lister.List(hasty, driver.KindLock, driver.Query{Group: "complete"})
 			done <- err
 		}()
 		disturb(random)
@@ -54,15 +54,15 @@ func CompleteLists(t *testing.T, writer, lister store.Store, disturb func(random
 }
 
 // rewrite writes every lock in the first round, and some of them later.
-func rewrite(t *testing.T, writer store.Store, known map[string]store.Doc, round int64, random *rand.Rand) {
+func rewrite(t *testing.T, writer driver.Store, known map[string]driver.Doc, round int64, random *rand.Rand) {
 	t.Helper()
-	var changes []store.Change
+	var changes []driver.Change
 	for _, d := range known {
 		if round > 0 && random.IntN(2) == 0 {
 			continue
 		}
-		c := store.Change{IfRev: d.Rev, Doc: d}
-		c.Doc.Rev, c.Doc.WriterID = d.Rev+1, store.WriterID{Session: "complete", Seq: round}
+		c := driver.Change{IfRev: d.Rev, Doc: d}
+		c.Doc.Rev, c.Doc.WriterID = d.Rev+1, driver.WriterID{Session: "complete", Seq: round}
 		changes = append(changes, c)
 	}
 	outs, err := writer.Apply(t.Context(), changes...)
@@ -70,7 +70,7 @@ func rewrite(t *testing.T, writer store.Store, known map[string]store.Doc, round
 		t.Fatal(err)
 	}
 	for i, out := range outs {
-		if out.Status != store.Applied {
+		if out.Status != driver.Applied {
 			t.Fatalf("%s: %+v", changes[i].Doc.ID, out)
 		}
 		known[changes[i].Doc.ID] = changes[i].Doc
@@ -78,11 +78,11 @@ func rewrite(t *testing.T, writer store.Store, known map[string]store.Doc, round
 }
 
 // wantComplete lists until that succeeds, compares, and returns how long it took the last time.
-func wantComplete(t *testing.T, lister store.Store, known map[string]store.Doc, round int) time.Duration {
+func wantComplete(t *testing.T, lister driver.Store, known map[string]driver.Doc, round int) time.Duration {
 	t.Helper()
 	for end := time.Now().Add(completeWithin); ; {
 		began := time.Now()
-		reply, err := lister.List(t.Context(), store.KindLock, store.Query{Group: "complete"})
+		reply, err := lister.List(t.Context(), driver.KindLock, driver.Query{Group: "complete"})
 		took := time.Since(began)
 		if err != nil {
 			if time.Now().After(end) {
@@ -109,22 +109,22 @@ func testListAfterOwnCall(b *bench) {
 	const rounds = 200
 	other, own := b.open(t), b.open(t)
 	defer b.writeMeanwhile(t, b.open(t))()
-	must(t, own, b.put(store.Doc{Kind: store.KindValue, ID: "g/own", Group: "g"}, 0))
+	must(t, own, b.put(driver.Doc{Kind: driver.KindValue, ID: "g/own", Group: "g"}, 0))
 	for i := range int64(rounds) {
 		id := fmt.Sprintf("s%03d", i)
-		must(t, other, b.put(store.Doc{Kind: store.KindSession, ID: id, State: "live"}, 0))
+		must(t, other, b.put(driver.Doc{Kind: driver.KindSession, ID: id, State: "live"}, 0))
 		call := "write"
 		if i%2 == 0 {
-			must(t, own, b.put(store.Doc{Kind: store.KindValue, ID: "g/own", Group: "g"}, i/2+1))
+			must(t, own, b.put(driver.Doc{Kind: driver.KindValue, ID: "g/own", Group: "g"}, i/2+1))
 		} else {
 			call = "Read"
-			read(t, own, store.KindValue, "g/own")
+			read(t, own, driver.KindValue, "g/own")
 		}
-		found, err := own.List(t.Context(), store.KindSession, store.Query{From: "s", NoBody: i%3 == 0})
+		found, err := own.List(t.Context(), driver.KindSession, driver.Query{From: "s", NoBody: i%3 == 0})
 		if err != nil {
 			t.Fatalf("list: %v", err)
 		}
-		shown := func(d store.Doc) bool { return d.ID == id }
+		shown := func(d driver.Doc) bool { return d.ID == id }
 		if len(found.Docs) != int(i)+1 || !slices.ContainsFunc(found.Docs, shown) {
 			t.Fatalf("after its own %s a client lists %d of %d sessions", call, len(found.Docs), i+1)
 		}
@@ -132,16 +132,16 @@ func testListAfterOwnCall(b *bench) {
 }
 
 // writeMeanwhile writes sessions over and over, until the function that it returns is called.
-func (b *bench) writeMeanwhile(t *testing.T, s store.Store) (stop func()) {
+func (b *bench) writeMeanwhile(t *testing.T, s driver.Store) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for w := range 3 {
 		wg.Go(func() {
 			for rev := int64(0); ctx.Err() == nil; rev++ {
-				c := b.put(store.Doc{Kind: store.KindSession, ID: fmt.Sprintf("a%d", w), State: "live", Count: rev},
+				c := b.put(driver.Doc{Kind: driver.KindSession, ID: fmt.Sprintf("a%d", w), State: "live", Count: rev},
 					rev)
-				if outs, err := s.Apply(ctx, c); ctx.Err() == nil && (err != nil || outs[0].Status != store.Applied) {
+				if outs, err := s.Apply(ctx, c); ctx.Err() == nil && (err != nil || outs[0].Status != driver.Applied) {
 					t.Errorf("writer %d, revision %d: %+v, %v", w, rev, outs, err)
 					return
 				}
@@ -162,7 +162,7 @@ func testCost(b *bench) {
 	}
 	const n, each = 4000, 20 // locks in all, and of each session
 	s := b.open(t)
-	var changes []store.Change
+	var changes []driver.Change
 	for i := range n {
 		d := lock(fmt.Sprintf("g%d/%04d", i/1000, i))
 		d.Session = fmt.Sprintf("s%03d", i/each)
@@ -170,13 +170,13 @@ func testCost(b *bench) {
 		changes[i].Doc.Rev = int64(i + 1)
 	}
 	for i := range n / 2 {
-		e := store.Doc{Kind: store.KindEvent, ID: fmt.Sprintf("%04d", i), Group: "g"}
+		e := driver.Doc{Kind: driver.KindEvent, ID: fmt.Sprintf("%04d", i), Group: "g"}
 		if i < 10 {
 			e.Expires = 5
 		}
-		m := store.Doc{Kind: store.KindMutex, ID: fmt.Sprintf("locks/%04d", i), Expires: e.Expires}
+		m := driver.Doc{Kind: driver.KindMutex, ID: fmt.Sprintf("locks/%04d", i), Expires: e.Expires}
 		changes = append(changes, b.put(e, 0), b.put(m, 0), b.put(
-			store.Doc{Kind: store.KindValue, ID: fmt.Sprintf("g%d/%04d", i%2, i), Group: fmt.Sprint("g", i%2)}, 0,
+			driver.Doc{Kind: driver.KindValue, ID: fmt.Sprintf("g%d/%04d", i%2, i), Group: fmt.Sprint("g", i%2)}, 0,
 		))
 	}
 	must(t, s, changes...)
@@ -186,23 +186,23 @@ func testCost(b *bench) {
 	}
 	others = append(others[1:], "")
 	tests := map[string]struct {
-		kind store.Kind
-		q    store.Query
+		kind driver.Kind
+		q    driver.Query
 		want int
 	}{
-		"of one session":      {store.KindLock, store.Query{Sessions: []string{"s001"}}, each},
-		"how many of one":     {store.KindLock, store.Query{Sessions: []string{"s001"}, CountOnly: true}, each},
-		"without an owner":    {store.KindLock, store.Query{Sessions: []string{""}, Unsuspended: true}, 0},
-		"of dead sessions":    {store.KindLock, store.Query{Others: others, Unsuspended: true}, each},
-		"changed since":       {store.KindLock, store.Query{Group: "g3", MinRev: n - 9}, 10},
-		"a page":              {store.KindLock, store.Query{Group: "g2", From: "g2/2500", Limit: 30}, 30},
-		"the last page":       {store.KindLock, store.Query{Reverse: true, Limit: 30}, 30},
-		"a page of events":    {store.KindEvent, store.Query{Reverse: true, Limit: 30}, 30},
-		"expired events":      {store.KindEvent, store.Query{Expired: 10, Limit: 100}, 10},
-		"expired mutexes":     {store.KindMutex, store.Query{Expired: 10, Limit: 100}, 10},
-		"expired sessions":    {store.KindSession, store.Query{Expired: 10, Limit: 100}, 0},
-		"values of a group":   {store.KindValue, store.Query{Group: "g1", Limit: 30}, 30},
-		"events of one group": {store.KindEvent, store.Query{Group: "none", Limit: 30}, 0},
+		"of one session":      {driver.KindLock, driver.Query{Sessions: []string{"s001"}}, each},
+		"how many of one":     {driver.KindLock, driver.Query{Sessions: []string{"s001"}, CountOnly: true}, each},
+		"without an owner":    {driver.KindLock, driver.Query{Sessions: []string{""}, Unsuspended: true}, 0},
+		"of dead sessions":    {driver.KindLock, driver.Query{Others: others, Unsuspended: true}, each},
+		"changed since":       {driver.KindLock, driver.Query{Group: "g3", MinRev: n - 9}, 10},
+		"a page":              {driver.KindLock, driver.Query{Group: "g2", From: "g2/2500", Limit: 30}, 30},
+		"the last page":       {driver.KindLock, driver.Query{Reverse: true, Limit: 30}, 30},
+		"a page of events":    {driver.KindEvent, driver.Query{Reverse: true, Limit: 30}, 30},
+		"expired events":      {driver.KindEvent, driver.Query{Expired: 10, Limit: 100}, 10},
+		"expired mutexes":     {driver.KindMutex, driver.Query{Expired: 10, Limit: 100}, 10},
+		"expired sessions":    {driver.KindSession, driver.Query{Expired: 10, Limit: 100}, 0},
+		"values of a group":   {driver.KindValue, driver.Query{Group: "g1", Limit: 30}, 30},
+		"events of one group": {driver.KindEvent, driver.Query{Group: "none", Limit: 30}, 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) { wantCost(t, b, s, tt.kind, tt.q, tt.want) })
@@ -210,7 +210,7 @@ func testCost(b *bench) {
 }
 
 // wantCost allows twice what comes back, and a search for each value that the query names.
-func wantCost(t *testing.T, b *bench, s store.Store, kind store.Kind, q store.Query, want int) {
+func wantCost(t *testing.T, b *bench, s driver.Store, kind driver.Kind, q driver.Query, want int) {
 	t.Helper()
 	if q.CountOnly {
 		if res, err := s.List(t.Context(), kind, q); err != nil || res.Total != int64(want) {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 func testBatch(b *bench) {
@@ -15,8 +15,8 @@ func testBatch(b *bench) {
 	if outs, err := s.Apply(t.Context()); err != nil || len(outs) != 0 {
 		t.Fatalf("apply of nothing: %v, %v", outs, err)
 	}
-	const n = 3*store.MaxBatch + 7
-	var creates, replaces []store.Change
+	const n = 3*driver.MaxBatch + 7
+	var creates, replaces []driver.Change
 	for i := range n {
 		d := lock(fmt.Sprintf("g/%04d", i))
 		creates = append(creates, b.put(d, 0))
@@ -24,9 +24,9 @@ func testBatch(b *bench) {
 		replaces = append(replaces, b.put(d, 1))
 	}
 	must(t, s, creates...)
-	b.list(t, s, store.KindLock, store.Query{}, n)
+	b.list(t, s, driver.KindLock, driver.Query{}, n)
 	must(t, s, replaces...)
-	for _, i := range []int{0, store.MaxBatch - 1, store.MaxBatch, n - 1} {
+	for _, i := range []int{0, driver.MaxBatch - 1, driver.MaxBatch, n - 1} {
 		wantStored(t, s, replaces[i].Doc)
 	}
 }
@@ -35,14 +35,14 @@ func testBatch(b *bench) {
 func testBatchOutcomes(b *bench) {
 	t := b.t
 	s := b.open(t)
-	const n = store.MaxBatch + 40
-	var before []store.Change
+	const n = driver.MaxBatch + 40
+	var before []driver.Change
 	for i := range n {
 		before = append(before, b.put(lock(fmt.Sprintf("g/%04d", i)), 0))
 	}
 	must(t, s, before...)
 
-	var changes []store.Change
+	var changes []driver.Change
 	for i := range n {
 		d := before[i].Doc
 		switch i % 8 {
@@ -57,10 +57,10 @@ func testBatchOutcomes(b *bench) {
 		case 4: // is refused to delete
 			changes = append(changes, remove(d, 9))
 		case 5: // creates, of another kind
-			d.Kind = store.KindValue
+			d.Kind = driver.KindValue
 			changes = append(changes, b.put(d, 0))
 		case 6: // finds nothing
-			d.Kind = store.KindMember
+			d.Kind = driver.KindMember
 			changes = append(changes, b.put(d, 4))
 		case 7: // counts
 			changes = append(changes, increment(d.ID))
@@ -70,16 +70,16 @@ func testBatchOutcomes(b *bench) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []store.Status{
-		store.Applied, store.Refused, store.Applied, store.Applied, store.Refused, store.Applied, store.Overtaken,
-		store.Applied,
+	want := []driver.Status{
+		driver.Applied, driver.Refused, driver.Applied, driver.Applied, driver.Refused, driver.Applied, driver.Overtaken,
+		driver.Applied,
 	}
 	for i, out := range outs {
 		if out.Status != want[i%8] {
 			t.Fatalf("change %d of case %d: %s; want %s", i, i%8, describe(out), statusName(want[i%8]))
 		}
-		if out.Status == store.Refused {
-			wantFound(t, out, store.Refused, &before[i].Doc)
+		if out.Status == driver.Refused {
+			wantFound(t, out, driver.Refused, &before[i].Doc)
 		}
 	}
 	// A page of each case, as it is now.
@@ -89,12 +89,12 @@ func testBatchOutcomes(b *bench) {
 		case 0:
 			wantStored(t, s, changes[i].Doc)
 		case 3:
-			wantAbsent(t, s, store.KindLock, id)
+			wantAbsent(t, s, driver.KindLock, id)
 		case 5:
 			wantStored(t, s, changes[i].Doc)
 			wantStored(t, s, before[i].Doc)
 		case 6:
-			wantAbsent(t, s, store.KindMember, id)
+			wantAbsent(t, s, driver.KindMember, id)
 			wantStored(t, s, before[i].Doc)
 		default:
 			wantStored(t, s, before[i].Doc)
@@ -106,18 +106,18 @@ func testBatchOutcomes(b *bench) {
 func testRacingWriters(b *bench) {
 	t := b.t
 	const writers, rounds = 50, 6
-	clients := []store.Store{b.open(t), b.open(t), b.open(t), b.open(t)}
+	clients := []driver.Store{b.open(t), b.open(t), b.open(t), b.open(t)}
 	must(t, clients[0], b.put(lock("g/a"), 0))
 	for round := range int64(rounds) {
-		changes := make([]store.Change, writers)
+		changes := make([]driver.Change, writers)
 		for w := range changes {
 			changes[w] = b.put(lock("g/a"), round+1)
 			changes[w].Doc.Session = fmt.Sprintf("s%d", w)
 		}
 		outs := race(t, clients, changes)
-		var winner *store.Doc
+		var winner *driver.Doc
 		for w, out := range outs {
-			if out.Status != store.Applied {
+			if out.Status != driver.Applied {
 				continue
 			}
 			if winner != nil {
@@ -129,8 +129,8 @@ func testRacingWriters(b *bench) {
 			t.Fatalf("round %d: no write won; the first: %s", round, describe(outs[0]))
 		}
 		for _, out := range outs {
-			if out.Status != store.Applied {
-				wantFound(t, out, store.Refused, winner)
+			if out.Status != driver.Applied {
+				wantFound(t, out, driver.Refused, winner)
 			}
 		}
 		wantStored(t, clients[round%4], *winner)
@@ -140,20 +140,20 @@ func testRacingWriters(b *bench) {
 func testRacingCreators(b *bench) {
 	t := b.t
 	const writers = 50
-	clients := []store.Store{b.open(t), b.open(t)}
-	for _, kind := range []store.Kind{store.KindLock, store.KindSession} {
-		changes := make([]store.Change, writers)
+	clients := []driver.Store{b.open(t), b.open(t)}
+	for _, kind := range []driver.Kind{driver.KindLock, driver.KindSession} {
+		changes := make([]driver.Change, writers)
 		for w := range changes {
-			changes[w] = b.put(store.Doc{Kind: kind, ID: "g/a"}, 0)
+			changes[w] = b.put(driver.Doc{Kind: kind, ID: "g/a"}, 0)
 			changes[w].Doc.Rev = int64(1000 - w) // as locks' revisions differ with the clocks of their writers
 		}
 		won := 0
 		for w, out := range race(t, clients, changes) {
 			switch out.Status {
-			case store.Applied:
+			case driver.Applied:
 				won++
 				wantStored(t, clients[0], changes[w].Doc)
-			case store.Refused, store.Overtaken:
+			case driver.Refused, driver.Overtaken:
 				if out.Doc == nil {
 					t.Fatalf("%s: without the document found", describe(out))
 				}
@@ -168,9 +168,9 @@ func testRacingCreators(b *bench) {
 }
 
 // race performs every change at once, spread over the clients.
-func race(t *testing.T, clients []store.Store, changes []store.Change) []store.Outcome {
+func race(t *testing.T, clients []driver.Store, changes []driver.Change) []driver.Outcome {
 	t.Helper()
-	outs := make([]store.Outcome, len(changes))
+	outs := make([]driver.Outcome, len(changes))
 	start := make(chan struct{})
 	var wg sync.WaitGroup
 	for i, c := range changes {
@@ -196,8 +196,8 @@ func race(t *testing.T, clients []store.Store, changes []store.Change) []store.O
 func testCounter(b *bench) {
 	t := b.t
 	const writers, each = 10, 10
-	clients := []store.Store{b.open(t), b.open(t), b.open(t)}
-	must(t, clients[0], b.put(store.Doc{Kind: store.KindValue, ID: "g/n"}, 0))
+	clients := []driver.Store{b.open(t), b.open(t), b.open(t)}
+	must(t, clients[0], b.put(driver.Doc{Kind: driver.KindValue, ID: "g/n"}, 0))
 	var wg sync.WaitGroup
 	var overtaken atomic.Int64
 	for w := range writers {
@@ -218,15 +218,15 @@ func testCounter(b *bench) {
 	if b.db.CountsMore {
 		most += overtaken.Load()
 	}
-	got := read(t, clients[0], store.KindValue, "g/n")
+	got := read(t, clients[0], driver.KindValue, "g/n")
 	if got.Count < writers*each || got.Count > most || got.Rev != got.Count+1 {
 		t.Fatalf("count %d at revision %d, want from %d to %d", got.Count, got.Rev, writers*each, most)
 	}
 }
 
-func raise(t *testing.T, b *bench, s store.Store, overtaken *atomic.Int64) error {
+func raise(t *testing.T, b *bench, s driver.Store, overtaken *atomic.Int64) error {
 	t.Helper()
-	res, err := s.Read(t.Context(), store.KindValue, "g/n")
+	res, err := s.Read(t.Context(), driver.KindValue, "g/n")
 	if err != nil {
 		return err
 	}
@@ -238,11 +238,11 @@ func raise(t *testing.T, b *bench, s store.Store, overtaken *atomic.Int64) error
 		switch {
 		case err != nil:
 			return err
-		case outs[0].Status == store.Applied:
+		case outs[0].Status == driver.Applied:
 			return nil
-		case outs[0].Status == store.Unknown:
+		case outs[0].Status == driver.Unknown:
 			return outs[0].Err
-		case outs[0].Status == store.Overtaken:
+		case outs[0].Status == driver.Overtaken:
 			overtaken.Add(1)
 		}
 		d = *outs[0].Doc
@@ -252,7 +252,7 @@ func raise(t *testing.T, b *bench, s store.Store, overtaken *atomic.Int64) error
 // What was acknowledged to one client, every other client reads at once.
 func testLinearizable(b *bench) {
 	t := b.t
-	clients := []store.Store{b.open(t), b.open(t), b.open(t)}
+	clients := []driver.Store{b.open(t), b.open(t), b.open(t)}
 	must(t, clients[0], b.put(lock("g/a"), 0))
 	for i := range 60 {
 		c := b.put(lock("g/a"), int64(i+1))
@@ -266,7 +266,7 @@ func testLinearizable(b *bench) {
 func testIncrement(b *bench) {
 	t := b.t
 	const writers, each = 10, 20
-	clients := []store.Store{b.open(t), b.open(t)}
+	clients := []driver.Store{b.open(t), b.open(t)}
 	must(t, clients[0], increment("g"))
 	b.wantCounter(t, clients[1], counter("g", 1, 1))
 	var wg sync.WaitGroup
@@ -274,7 +274,7 @@ func testIncrement(b *bench) {
 		wg.Go(func() {
 			for range each {
 				outs, err := clients[w%2].Apply(t.Context(), increment("g"), increment("other"))
-				if err != nil || outs[0].Status != store.Applied || outs[1].Status != store.Applied {
+				if err != nil || outs[0].Status != driver.Applied || outs[1].Status != driver.Applied {
 					t.Errorf("increment: %v, %v", outs, err)
 				}
 			}
@@ -290,22 +290,22 @@ func testIncrement(b *bench) {
 func testIncrementAndPut(b *bench) {
 	t := b.t
 	s := b.open(t)
-	increment := store.Change{
-		Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g", Body: []byte(`{"ignored":1}`)},
+	increment := driver.Change{
+		Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: "g", Body: []byte(`{"ignored":1}`)},
 	}
-	first := b.put(store.Doc{Kind: store.KindGroup, ID: "g", Count: 5, Body: []byte(`{"list":1}`)}, 0)
+	first := b.put(driver.Doc{Kind: driver.KindGroup, ID: "g", Count: 5, Body: []byte(`{"list":1}`)}, 0)
 	must(t, s, first)
 	must(t, s, increment)
 	if b.db.CountsMore {
 		b.wantCounter(t, s, counter("g", 2, 6))
 		return
 	}
-	raised := store.Doc{Kind: store.KindGroup, ID: "g", Rev: 2, Count: 6, Body: first.Doc.Body}
+	raised := driver.Doc{Kind: driver.KindGroup, ID: "g", Rev: 2, Count: 6, Body: first.Doc.Body}
 	wantStored(t, s, raised)
-	late := b.put(store.Doc{Kind: store.KindGroup, ID: "g", Count: 5}, 1)
-	wantFound(t, apply(t, s, late), store.Refused, &raised)
-	wantFound(t, apply(t, s, first), store.Overtaken, &raised)
-	next := b.put(store.Doc{Kind: store.KindGroup, ID: "g", Count: 6, Body: []byte(`{"list":2}`)}, 2)
+	late := b.put(driver.Doc{Kind: driver.KindGroup, ID: "g", Count: 5}, 1)
+	wantFound(t, apply(t, s, late), driver.Refused, &raised)
+	wantFound(t, apply(t, s, first), driver.Overtaken, &raised)
+	next := b.put(driver.Doc{Kind: driver.KindGroup, ID: "g", Count: 6, Body: []byte(`{"list":2}`)}, 2)
 	must(t, s, next)
 	wantStored(t, s, next.Doc)
 }
@@ -314,8 +314,8 @@ func testIncrementAndPut(b *bench) {
 func testIncrementCarries(b *bench) {
 	t := b.t
 	s := b.open(t)
-	raise := func(id string, rev int64) store.Change {
-		return store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: id, Rev: rev}}
+	raise := func(id string, rev int64) driver.Change {
+		return driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: id, Rev: rev}}
 	}
 	want := func(id string, rev, count int64) {
 		t.Helper()

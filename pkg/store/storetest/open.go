@@ -11,21 +11,22 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Password is the password in the URIs of [URIs] and [WantRefused]. An error that shows it is a failure, also if it shows
 // one half of it: passwords are cut where their characters have a meaning in a URI.
 const Password = "s3cret"
 
-// WantError checks the error of a store that cannot be opened or used: it is of one kind, [store.ErrInvalid] or
-// [store.ErrUnavailable] and not both, says all of says in one line, and shows no part of [Password] nor of secrets.
+// WantError checks the error of a store that cannot be opened or used: it is of one kind, [driver.ErrInvalid] or
+// [driver.ErrUnavailable] and not both, says all of says in one line, and shows no part of [Password] nor of secrets.
 func WantError(t *testing.T, err, kind error, says ...string) {
 	t.Helper()
 	if err == nil {
 		t.Errorf("no error, want %v that says %q", kind, says)
 		return
 	}
-	if !errors.Is(err, kind) || errors.Is(err, store.ErrInvalid) == errors.Is(err, store.ErrUnavailable) {
+	if !errors.Is(err, kind) || errors.Is(err, driver.ErrInvalid) == errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("got %v, want %v and nothing else", err, kind)
 	}
 	for _, text := range says {
@@ -50,7 +51,7 @@ func wantHidden(t *testing.T, text string) {
 }
 
 // WantRefused opens a store that cannot be opened. See [WantError] for what is checked.
-func WantRefused(t *testing.T, c store.Config, kind error, says ...string) {
+func WantRefused(t *testing.T, c driver.Config, kind error, says ...string) {
 	t.Helper()
 	s, err := store.Open(t.Context(), patiently(c))
 	if err == nil {
@@ -62,7 +63,7 @@ func WantRefused(t *testing.T, c store.Config, kind error, says ...string) {
 }
 
 // Open opens a store that ends with the test.
-func Open(t *testing.T, c store.Config) store.Store {
+func Open(t *testing.T, c driver.Config) driver.Store {
 	t.Helper()
 	opening, cancel := context.WithTimeout(t.Context(), 2*patience) // the time of a call may be too short for a set-up
 	defer cancel()
@@ -81,14 +82,14 @@ func Open(t *testing.T, c store.Config) store.Store {
 }
 
 // patiently gives a call more time by default, for a machine that is busy with other tests.
-func patiently(c store.Config) store.Config {
+func patiently(c driver.Config) driver.Config {
 	c.Timeout = cmp.Or(c.Timeout, 20*time.Second)
 	return c
 }
 
 // Parsed is what becomes of a configuration before any server is asked.
 type Parsed struct {
-	Config store.Config
+	Config driver.Config
 	// Database is that of a configuration that is right.
 	Database string
 	// Field is the setting that is wrong, and Says a part of the error. Empty: the configuration is right.
@@ -115,10 +116,10 @@ func (u URIs) Run(t *testing.T) {
 	t.Helper()
 	all := u.Configs
 	for uri, database := range u.Right {
-		all = append(all, Parsed{Config: store.Config{URI: uri}, Database: database})
+		all = append(all, Parsed{Config: driver.Config{URI: uri}, Database: database})
 	}
 	for uri, says := range u.Wrong {
-		all = append(all, Parsed{Config: store.Config{URI: uri}, Field: "uri", Says: says})
+		all = append(all, Parsed{Config: driver.Config{URI: uri}, Field: "uri", Says: says})
 	}
 	for _, tt := range all {
 		tt.check(t)
@@ -136,7 +137,7 @@ func (u URIs) Run(t *testing.T) {
 func (p Parsed) check(t *testing.T) {
 	t.Helper()
 	wantHidden(t, redacted(p.Config.URI))
-	got, err := store.Parse(p.Config)
+	got, err := driver.Parse(p.Config)
 	if p.Field == "" {
 		if err != nil || got.Database != p.Database || got.Cluster != cmp.Or(p.Config.Cluster, "default") {
 			t.Errorf("%+v: got database %q, cluster %q, %v; want database %q", p.Config, got.Database, got.Cluster, err,
@@ -144,15 +145,15 @@ func (p Parsed) check(t *testing.T) {
 		}
 		return
 	}
-	WantError(t, err, store.ErrInvalid, p.Says)
-	if wrong, ok := errors.AsType[*store.FieldError](err); !ok || wrong.Field != p.Field {
+	WantError(t, err, driver.ErrInvalid, p.Says)
+	if wrong, ok := errors.AsType[*driver.FieldError](err); !ok || wrong.Field != p.Field {
 		t.Errorf("%+v: got %#v, want a FieldError of %s", p.Config, err, p.Field)
 	}
 }
 
 // redacted is what is shown of a URI; nothing where no kind of store knows its scheme.
 func redacted(uri string) string {
-	d, err := store.Lookup(uri)
+	d, err := driver.Lookup(uri)
 	if err != nil {
 		return ""
 	}
@@ -174,8 +175,8 @@ func (u URIs) testNobody(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context()) // without a deadline, which would count in its place
 		defer cancel()
 		defer time.AfterFunc(patience, cancel).Stop()
-		_, err := store.Open(ctx, store.Config{URI: u.Nobody(addr), Timeout: short})
-		WantError(t, err, store.ErrUnavailable)
+		_, err := store.Open(ctx, driver.Config{URI: u.Nobody(addr), Timeout: short})
+		WantError(t, err, driver.ErrUnavailable)
 		if ctx.Err() != nil {
 			t.Errorf("the call took %v, its limit was %v", patience, short)
 		}
@@ -184,8 +185,8 @@ func (u URIs) testNobody(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), short)
 		defer cancel()
 		began := time.Now()
-		_, err := store.Open(ctx, store.Config{URI: u.Nobody(addr), Timeout: patience})
-		WantError(t, err, store.ErrUnavailable)
+		_, err := store.Open(ctx, driver.Config{URI: u.Nobody(addr), Timeout: patience})
+		WantError(t, err, driver.ErrUnavailable)
 		if took := time.Since(began); took >= patience {
 			t.Errorf("the call took %v, its context %v", took, short)
 		}
@@ -226,7 +227,7 @@ type TLS struct {
 
 // Refusal is the error of a client that a server refuses.
 type Refusal struct {
-	// Kind is [store.ErrInvalid], or [store.ErrUnavailable] where a client cannot distinguish the refusal from a server
+	// Kind is [driver.ErrInvalid], or [driver.ErrUnavailable] where a client cannot distinguish the refusal from a server
 	// that is going down. Nil: it is chance which of both, as where a server closes the connection behind its alert.
 	Kind error
 	// Says is a part of the error.
@@ -243,26 +244,26 @@ func (s TLS) Run(t *testing.T) {
 		want  Refusal
 	}{
 		"another authority": {
-			Files{stranger.Authority, right.Cert, right.Key}, Refusal{store.ErrInvalid, s.Untrusted},
+			Files{stranger.Authority, right.Cert, right.Key}, Refusal{driver.ErrInvalid, s.Untrusted},
 		},
 		"no such file": {
-			Files{"/missing.pem", right.Cert, right.Key}, Refusal{store.ErrInvalid, "/missing.pem"},
+			Files{"/missing.pem", right.Cert, right.Key}, Refusal{driver.ErrInvalid, "/missing.pem"},
 		},
 		"no certificate":           {Files{Authority: right.Authority}, s.Without},
 		"a stranger's certificate": {Files{right.Authority, stranger.Cert, stranger.Key}, s.Strange},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := store.Config{URI: s.URI(tt.files), Timeout: 5 * time.Second}
+			c := driver.Config{URI: s.URI(tt.files), Timeout: 5 * time.Second}
 			_, err := store.Open(t.Context(), c)
 			// In TLS 1.3 a client may write before the server's refusal arrives, and then finds a broken connection.
-			for end := time.Now().Add(patience); errors.Is(tt.want.Kind, store.ErrInvalid) &&
-				errors.Is(err, store.ErrUnavailable) && time.Now().Before(end); {
+			for end := time.Now().Add(patience); errors.Is(tt.want.Kind, driver.ErrInvalid) &&
+				errors.Is(err, driver.ErrUnavailable) && time.Now().Before(end); {
 				_, err = store.Open(t.Context(), c)
 			}
 			if tt.want.Kind == nil {
-				tt.want.Kind = store.ErrUnavailable
-				if errors.Is(err, store.ErrInvalid) {
-					tt.want.Kind = store.ErrInvalid
+				tt.want.Kind = driver.ErrUnavailable
+				if errors.Is(err, driver.ErrInvalid) {
+					tt.want.Kind = driver.ErrInvalid
 				}
 			}
 			WantError(t, err, tt.want.Kind, tt.want.Says)
@@ -273,9 +274,9 @@ func (s TLS) Run(t *testing.T) {
 // wantOpened opens with the right files, as soon as the server serves, and writes.
 func (s TLS) wantOpened(t *testing.T) {
 	t.Helper()
-	c := patiently(store.Config{URI: s.URI(s.Right)})
+	c := patiently(driver.Config{URI: s.URI(s.Right)})
 	db, err := store.Open(t.Context(), c)
-	for end := time.Now().Add(patience); errors.Is(err, store.ErrUnavailable) && time.Now().Before(end); {
+	for end := time.Now().Add(patience); errors.Is(err, driver.ErrUnavailable) && time.Now().Before(end); {
 		db, err = store.Open(t.Context(), c)
 	}
 	if err != nil {
@@ -291,7 +292,7 @@ func (s TLS) wantOpened(t *testing.T) {
 type Rights struct {
 	// Writer is a store whose user has the least rights that the documentation names. Reader is one of the same
 	// database whose user may only read, and who sets nothing up.
-	Writer, Reader store.Config
+	Writer, Reader driver.Config
 	// Grant is called once the writer has set up and written, and before the reader is opened. Nil: nothing is to do.
 	Grant func()
 	// Denied are parts of the error of a reader's write.
@@ -304,8 +305,8 @@ func (r Rights) Run(t *testing.T) {
 	writer := Open(t, r.Writer)
 	d := lock("g/a")
 	for rev := range int64(2) {
-		d.Rev, d.WriterID = rev+1, store.WriterID{Session: "writer", Seq: rev}
-		must(t, writer, store.Change{IfRev: rev, Doc: d}, increment("g"))
+		d.Rev, d.WriterID = rev+1, driver.WriterID{Session: "writer", Seq: rev}
+		must(t, writer, driver.Change{IfRev: rev, Doc: d}, increment("g"))
 	}
 	if r.Grant != nil {
 		r.Grant()
@@ -313,7 +314,7 @@ func (r Rights) Run(t *testing.T) {
 	r.Reader.Existing = true
 	reader := Open(t, r.Reader)
 	wantStored(t, reader, d)
-	listed, err := reader.List(t.Context(), store.KindLock, store.Query{})
+	listed, err := reader.List(t.Context(), driver.KindLock, driver.Query{})
 	if err != nil || len(listed.Docs) != 1 {
 		t.Errorf("a reader lists %+v, %v", listed.Docs, err)
 	}
@@ -321,17 +322,17 @@ func (r Rights) Run(t *testing.T) {
 	replaced.Rev, replaced.WriterID.Session = 3, "reader"
 	created := lock("g/b")
 	created.Rev, created.WriterID = 1, replaced.WriterID
-	for name, c := range map[string]store.Change{
+	for name, c := range map[string]driver.Change{
 		"creates": {Doc: created}, "replaces": {IfRev: 2, Doc: replaced}, "counts": increment("g"),
-		"deletes": {Op: store.Delete, IfRev: 2, Doc: d},
+		"deletes": {Op: driver.Delete, IfRev: 2, Doc: d},
 	} {
 		out := apply(t, reader, c)
-		if out.Status != store.Unknown {
+		if out.Status != driver.Unknown {
 			t.Errorf("a reader %s: %s", name, describe(out))
 			continue
 		}
-		WantError(t, out.Err, store.ErrInvalid, r.Denied...)
+		WantError(t, out.Err, driver.ErrInvalid, r.Denied...)
 	}
 	wantStored(t, reader, d)
-	wantAbsent(t, reader, store.KindLock, "g/b")
+	wantAbsent(t, reader, driver.KindLock, "g/b")
 }

@@ -7,13 +7,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // list lists until as many documents match as wanted: a List may be stale.
-func (b *bench) list(t *testing.T, s store.Store, kind store.Kind, q store.Query, want int) []store.Doc {
+func (b *bench) list(t *testing.T, s driver.Store, kind driver.Kind, q driver.Query, want int) []driver.Doc {
 	t.Helper()
-	var docs []store.Doc
+	var docs []driver.Doc
 	b.eventually(t, func() string {
 		res, err := s.List(t.Context(), kind, q)
 		if err != nil {
@@ -32,10 +32,10 @@ func (b *bench) list(t *testing.T, s store.Store, kind store.Kind, q store.Query
 func testQuery(b *bench) {
 	t := b.t
 	s, reader := b.open(t), b.open(t)
-	var docs []store.Doc
+	var docs []driver.Doc
 	for i := range 120 {
-		d := store.Doc{
-			Kind: store.KindLock, ID: fmt.Sprintf("%s/k%03d", []string{"g", "h", "i"}[i%3], i),
+		d := driver.Doc{
+			Kind: driver.KindLock, ID: fmt.Sprintf("%s/k%03d", []string{"g", "h", "i"}[i%3], i),
 			Group:   []string{"g", "h", "i"}[i%3],
 			Session: []string{"", "s1", "s2", "s3"}[i/3%4], State: []string{"", "live", "draining", "dead"}[i%4],
 			Suspended: i%5 == 0, Body: fmt.Appendf(nil, `{"i":%d}`, i),
@@ -45,24 +45,24 @@ func testQuery(b *bench) {
 		must(t, s, c)
 		docs = append(docs, c.Doc)
 	}
-	must(t, s, b.put(store.Doc{Kind: store.KindValue, ID: "g/k000", Group: "g"}, 0)) // of another kind
-	slices.SortFunc(docs, func(x, y store.Doc) int { return strings.Compare(x.ID, y.ID) })
-	for _, kind := range []store.Kind{store.KindLock, store.KindSession, store.KindEvent} {
-		if kind != store.KindLock {
+	must(t, s, b.put(driver.Doc{Kind: driver.KindValue, ID: "g/k000", Group: "g"}, 0)) // of another kind
+	slices.SortFunc(docs, func(x, y driver.Doc) int { return strings.Compare(x.ID, y.ID) })
+	for _, kind := range []driver.Kind{driver.KindLock, driver.KindSession, driver.KindEvent} {
+		if kind != driver.KindLock {
 			for i := range docs {
 				docs[i].Kind = kind
-				must(t, s, store.Change{Doc: docs[i]})
+				must(t, s, driver.Change{Doc: docs[i]})
 			}
 		}
-		b.list(t, reader, kind, store.Query{}, len(docs))
+		b.list(t, reader, kind, driver.Query{}, len(docs))
 		for _, q := range queries() {
 			b.wantQuery(t, reader, kind, q, docs)
 		}
 	}
 }
 
-func queries() []store.Query {
-	base := []store.Query{
+func queries() []driver.Query {
+	base := []driver.Query{
 		{},
 		{Group: "g"},
 		{Group: "absent"},
@@ -91,7 +91,7 @@ func queries() []store.Query {
 			From: "g/k01", To: "g/k1",
 		},
 	}
-	var all []store.Query
+	var all []driver.Query
 	for _, q := range base {
 		for _, limit := range []int{0, 1, 7, 1000} {
 			for _, reverse := range []bool{false, true} {
@@ -110,7 +110,7 @@ func queries() []store.Query {
 	return all
 }
 
-func (b *bench) wantQuery(t *testing.T, s store.Store, kind store.Kind, q store.Query, docs []store.Doc) {
+func (b *bench) wantQuery(t *testing.T, s driver.Store, kind driver.Kind, q driver.Query, docs []driver.Doc) {
 	t.Helper()
 	res, err := s.List(t.Context(), kind, q)
 	if err != nil {
@@ -137,8 +137,8 @@ func (b *bench) wantQuery(t *testing.T, s store.Store, kind store.Kind, q store.
 }
 
 // filtered is what a query finds among docs, which are in order of id. A count has no limit.
-func filtered(docs []store.Doc, q store.Query) []store.Doc {
-	var found []store.Doc
+func filtered(docs []driver.Doc, q driver.Query) []driver.Doc {
+	var found []driver.Doc
 	for _, d := range docs {
 		if (q.Group == "" || d.Group == q.Group) && (len(q.Sessions) == 0 || slices.Contains(q.Sessions, d.Session)) &&
 			(len(q.Others) == 0 || !slices.Contains(q.Others, d.Session)) &&
@@ -162,21 +162,21 @@ func testQueryWhileWriting(b *bench) {
 	t := b.t
 	const n = 40
 	s, reader := b.open(t), b.open(t)
-	var creates []store.Change
+	var creates []driver.Change
 	for i := range n {
 		d := lock(fmt.Sprintf("g/%03d", i))
 		d.Session = "s0"
 		creates = append(creates, b.put(d, 0))
 	}
 	must(t, s, creates...)
-	b.list(t, reader, store.KindLock, store.Query{}, n)
+	b.list(t, reader, driver.KindLock, driver.Query{}, n)
 
 	var wg sync.WaitGroup
 	done := make(chan struct{})
 	wg.Go(func() {
 		defer close(done)
 		for rev := range int64(10) {
-			var changes []store.Change
+			var changes []driver.Change
 			for i := range n {
 				d := lock(fmt.Sprintf("g/%03d", i))
 				d.Session = fmt.Sprint("s", rev+1)
@@ -194,7 +194,7 @@ func testQueryWhileWriting(b *bench) {
 			writing = false
 		default:
 		}
-		res, err := reader.List(t.Context(), store.KindLock, store.Query{Group: "g"})
+		res, err := reader.List(t.Context(), driver.KindLock, driver.Query{Group: "g"})
 		if err != nil {
 			t.Errorf("list: %v", err)
 			break
@@ -218,30 +218,30 @@ func testPaging(b *bench) {
 	n, page := b.db.Many, b.db.Many/10-23
 	s, reader := b.open(t), b.open(t)
 	want := make([]string, 0, n)
-	changes := make([]store.Change, 0, n)
+	changes := make([]driver.Change, 0, n)
 	for i := range n {
 		group := []string{"g", "h"}[i%2]
 		id := fmt.Sprintf("%s/%05d", group, (i*7919)%n)
 		want = append(want, id)
-		changes = append(changes, b.put(store.Doc{Kind: store.KindLock, ID: id, Group: group}, 0))
+		changes = append(changes, b.put(driver.Doc{Kind: driver.KindLock, ID: id, Group: group}, 0))
 	}
 	slices.Sort(want)
 	for part := range slices.Chunk(changes, 2000) {
 		must(t, s, part...)
 	}
 	b.eventually(t, func() string {
-		res, err := reader.List(t.Context(), store.KindLock, store.Query{CountOnly: true})
+		res, err := reader.List(t.Context(), driver.KindLock, driver.Query{CountOnly: true})
 		if err != nil || res.Total != int64(n) {
 			return fmt.Sprintf("count: %d, %v; want %d", res.Total, err, n)
 		}
 		return ""
 	})
-	wantPages(t, reader, store.KindLock, store.Query{Limit: page}, want)
-	wantPages(t, reader, store.KindLock, store.Query{Limit: page, Group: "h"}, want[n/2:])
+	wantPages(t, reader, driver.KindLock, driver.Query{Limit: page}, want)
+	wantPages(t, reader, driver.KindLock, driver.Query{Limit: page, Group: "h"}, want[n/2:])
 	backwards := slices.Clone(want)
 	slices.Reverse(backwards)
-	wantPages(t, reader, store.KindLock, store.Query{Limit: page, Reverse: true}, backwards)
-	if docs := b.list(t, reader, store.KindLock, store.Query{}, n); !slices.Equal(ids(docs), want) {
+	wantPages(t, reader, driver.KindLock, driver.Query{Limit: page, Reverse: true}, backwards)
+	if docs := b.list(t, reader, driver.KindLock, driver.Query{}, n); !slices.Equal(ids(docs), want) {
 		t.Fatal("a list of all is not in order")
 	}
 }
@@ -257,16 +257,16 @@ func testPagingOverMalformed(b *bench) {
 		t.Skip("no document can be edited out of band")
 	}
 	s, reader := b.open(t), b.open(t)
-	for kind, queries := range map[store.Kind]map[string]store.Query{
-		store.KindLock: {
+	for kind, queries := range map[driver.Kind]map[string]driver.Query{
+		driver.KindLock: {
 			"of a group": {Group: "g"}, "of a session": {Sessions: []string{"s"}},
 			"swept": {Others: []string{"live", "me"}, Unsuspended: true},
 		},
-		store.KindSession: {"alive": {States: []string{store.StateLive, "draining"}, From: "g/"}},
+		driver.KindSession: {"alive": {States: []string{driver.StateLive, "draining"}, From: "g/"}},
 	} {
 		usable, spoiled := b.spoilSome(t, s, kind)
 		b.eventually(t, func() string {
-			res, err := reader.List(t.Context(), kind, store.Query{})
+			res, err := reader.List(t.Context(), kind, driver.Query{})
 			if err != nil || !slices.Equal(ids(res.Docs), usable) || !slices.Equal(named(t, res, kind), spoiled) {
 				return fmt.Sprintf(
 					"a list of all of kind %s: %q, %v, unreadable %q; want %q and %q", kind, ids(res.Docs), err,
@@ -275,7 +275,7 @@ func testPagingOverMalformed(b *bench) {
 			}
 			return ""
 		})
-		queries["all"] = store.Query{}
+		queries["all"] = driver.Query{}
 		for name, q := range queries {
 			backwards := slices.Clone(usable)
 			slices.Reverse(backwards)
@@ -290,11 +290,11 @@ func testPagingOverMalformed(b *bench) {
 				wantPages(t, reader, kind, reversed, backwards)
 			}
 		}
-		again := b.put(store.Doc{Kind: kind, ID: spoiled[0], Group: "g"}, 0)
+		again := b.put(driver.Doc{Kind: kind, ID: spoiled[0], Group: "g"}, 0)
 		must(t, s, again)
 		wantStored(t, reader, again.Doc)
 		b.eventually(t, func() string {
-			res, err := reader.List(t.Context(), kind, store.Query{})
+			res, err := reader.List(t.Context(), kind, driver.Query{})
 			if got := named(t, res, kind); err != nil || !slices.Equal(got, spoiled[1:]) {
 				return fmt.Sprintf("unreadable are %q, %v; want %q", got, err, spoiled[1:])
 			}
@@ -304,11 +304,11 @@ func testPagingOverMalformed(b *bench) {
 }
 
 // spoilSome makes documents and spoils some of them. Both results are in order.
-func (b *bench) spoilSome(t *testing.T, s store.Store, kind store.Kind) (usable, spoiled []string) {
+func (b *bench) spoilSome(t *testing.T, s driver.Store, kind driver.Kind) (usable, spoiled []string) {
 	t.Helper()
-	changes := make([]store.Change, malformedCount)
+	changes := make([]driver.Change, malformedCount)
 	for i := range changes {
-		d := store.Doc{Kind: kind, ID: fmt.Sprintf("g/%02d", i), Group: "g", Session: "s", State: store.StateLive}
+		d := driver.Doc{Kind: kind, ID: fmt.Sprintf("g/%02d", i), Group: "g", Session: "s", State: driver.StateLive}
 		changes[i] = b.put(d, 0)
 	}
 	must(t, s, changes...)
@@ -326,7 +326,7 @@ func (b *bench) spoilSome(t *testing.T, s store.Store, kind store.Kind) (usable,
 }
 
 // named are the IDs of what a reply says is unreadable, in order and each once.
-func named(t *testing.T, r store.Reply, kind store.Kind) []string {
+func named(t *testing.T, r driver.Reply, kind driver.Kind) []string {
 	t.Helper()
 	var all []string
 	for _, u := range r.Unreadable {
@@ -340,7 +340,7 @@ func named(t *testing.T, r store.Reply, kind store.Kind) []string {
 }
 
 // wantPages reads page after page, each from where the last one ended. It returns what they name as unreadable.
-func wantPages(t *testing.T, s store.Store, kind store.Kind, q store.Query, want []string) (unreadable []string) {
+func wantPages(t *testing.T, s driver.Store, kind driver.Kind, q driver.Query, want []string) (unreadable []string) {
 	t.Helper()
 	var got []string
 	for {
@@ -362,7 +362,7 @@ func wantPages(t *testing.T, s store.Store, kind store.Kind, q store.Query, want
 	return slices.Compact(unreadable)
 }
 
-func ids(docs []store.Doc) []string {
+func ids(docs []driver.Doc) []string {
 	out := make([]string, len(docs))
 	for i, d := range docs {
 		out[i] = d.ID
@@ -370,7 +370,7 @@ func ids(docs []store.Doc) []string {
 	return out
 }
 
-func sortedIDs(docs []store.Doc) []string { return slices.Sorted(slices.Values(ids(docs))) }
+func sortedIDs(docs []driver.Doc) []string { return slices.Sorted(slices.Values(ids(docs))) }
 
 func manyIDs(n int) []string {
 	out := make([]string, n)

@@ -11,18 +11,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // wantNothing applies a batch that has to be refused as a whole: a good change with the bad one is not written.
-func (b *bench) wantNothing(t *testing.T, s store.Store, bad store.Change, want error) {
+func (b *bench) wantNothing(t *testing.T, s driver.Store, bad driver.Change, want error) {
 	t.Helper()
 	good := b.put(lock("g/good"), 0)
 	outs, err := s.Apply(t.Context(), good, bad)
 	if !errors.Is(err, want) || outs != nil {
 		t.Fatalf("outcomes %v, error %v; want none and %v", outs, err, want)
 	}
-	wantAbsent(t, s, store.KindLock, "g/good")
+	wantAbsent(t, s, driver.KindLock, "g/good")
 }
 
 func testTooLarge(b *bench) {
@@ -31,29 +31,29 @@ func testTooLarge(b *bench) {
 	body := func(size int) []byte {
 		return []byte(`{"a":"` + string(bytes.Repeat([]byte("x"), size-8)) + `"}`)
 	}
-	largest := store.Doc{Kind: store.KindValue, ID: strings.Repeat("i", store.MaxText), Body: body(store.MaxBody)}
+	largest := driver.Doc{Kind: driver.KindValue, ID: strings.Repeat("i", driver.MaxText), Body: body(driver.MaxBody)}
 	for _, field := range []*string{&largest.Group, &largest.Session, &largest.Next, &largest.State} {
-		*field = strings.Repeat("f", store.MaxText)
+		*field = strings.Repeat("f", driver.MaxText)
 	}
 	fits := b.put(largest, 0)
 	must(t, s, fits)
 	wantStored(t, s, fits.Doc)
 
-	edits := map[string]func(*store.Doc){
-		"body":    func(d *store.Doc) { d.Body = body(store.MaxBody + 1) },
-		"id":      func(d *store.Doc) { d.ID += "x" },
-		"group":   func(d *store.Doc) { d.Group += "x" },
-		"session": func(d *store.Doc) { d.Session += "x" },
-		"next":    func(d *store.Doc) { d.Next += "x" },
-		"state":   func(d *store.Doc) { d.State += "x" },
+	edits := map[string]func(*driver.Doc){
+		"body":    func(d *driver.Doc) { d.Body = body(driver.MaxBody + 1) },
+		"id":      func(d *driver.Doc) { d.ID += "x" },
+		"group":   func(d *driver.Doc) { d.Group += "x" },
+		"session": func(d *driver.Doc) { d.Session += "x" },
+		"next":    func(d *driver.Doc) { d.Next += "x" },
+		"state":   func(d *driver.Doc) { d.State += "x" },
 	}
 	for name, edit := range edits {
 		t.Run(name, func(t *testing.T) {
 			d := largest
-			d.Kind = store.KindMember
+			d.Kind = driver.KindMember
 			edit(&d)
-			b.wantNothing(t, s, b.put(d, 0), store.ErrTooLarge)
-			wantAbsent(t, s, store.KindMember, d.ID)
+			b.wantNothing(t, s, b.put(d, 0), driver.ErrTooLarge)
+			wantAbsent(t, s, driver.KindMember, d.ID)
 		})
 	}
 }
@@ -63,34 +63,34 @@ func testMalformed(b *bench) {
 	s := b.open(t)
 	first := b.put(lock("g/a"), 0)
 	must(t, s, first)
-	edits := map[string]func(*store.Change){
-		"unknown kind":        func(c *store.Change) { c.Doc.Kind = "thing" },
-		"no kind":             func(c *store.Change) { c.Doc.Kind = "" },
-		"empty id":            func(c *store.Change) { c.Doc.ID = "" },
-		"NUL in id":           func(c *store.Change) { c.Doc.ID = "a\x00b" },
-		"id not UTF-8":        func(c *store.Change) { c.Doc.ID = "\xff" },
-		"rev stays":           func(c *store.Change) { c.Doc.Rev = c.IfRev },
-		"rev falls":           func(c *store.Change) { c.Doc.Rev = c.IfRev - 1 },
-		"negative condition":  func(c *store.Change) { c.IfRev = -1 },
-		"no writer ID":        func(c *store.Change) { c.Doc.WriterID = store.WriterID{} },
-		"negative expiry":     func(c *store.Change) { c.Doc.Expires = -1 },
-		"delete of any":       func(c *store.Change) { c.Op, c.IfRev = store.Delete, 0 },
-		"increment of a lock": func(c *store.Change) { c.Op = store.Increment },
-		"unknown operation":   func(c *store.Change) { c.Op = 77 },
-		"named twice":         func(c *store.Change) { c.Doc.ID = "g/good" },
+	edits := map[string]func(*driver.Change){
+		"unknown kind":        func(c *driver.Change) { c.Doc.Kind = "thing" },
+		"no kind":             func(c *driver.Change) { c.Doc.Kind = "" },
+		"empty id":            func(c *driver.Change) { c.Doc.ID = "" },
+		"NUL in id":           func(c *driver.Change) { c.Doc.ID = "a\x00b" },
+		"id not UTF-8":        func(c *driver.Change) { c.Doc.ID = "\xff" },
+		"rev stays":           func(c *driver.Change) { c.Doc.Rev = c.IfRev },
+		"rev falls":           func(c *driver.Change) { c.Doc.Rev = c.IfRev - 1 },
+		"negative condition":  func(c *driver.Change) { c.IfRev = -1 },
+		"no writer ID":        func(c *driver.Change) { c.Doc.WriterID = driver.WriterID{} },
+		"negative expiry":     func(c *driver.Change) { c.Doc.Expires = -1 },
+		"delete of any":       func(c *driver.Change) { c.Op, c.IfRev = driver.Delete, 0 },
+		"increment of a lock": func(c *driver.Change) { c.Op = driver.Increment },
+		"unknown operation":   func(c *driver.Change) { c.Op = 77 },
+		"named twice":         func(c *driver.Change) { c.Doc.ID = "g/good" },
 	}
 	for name, edit := range edits {
 		t.Run(name, func(t *testing.T) {
 			bad := b.put(lock("g/a"), 1)
 			edit(&bad)
-			b.wantNothing(t, s, bad, store.ErrMalformed)
+			b.wantNothing(t, s, bad, driver.ErrMalformed)
 			wantStored(t, s, first.Doc)
 		})
 	}
-	if _, err := s.Read(t.Context(), "thing", "a"); !errors.Is(err, store.ErrMalformed) {
+	if _, err := s.Read(t.Context(), "thing", "a"); !errors.Is(err, driver.ErrMalformed) {
 		t.Errorf("read of an unknown kind: %v", err)
 	}
-	if _, err := s.List(t.Context(), "thing", store.Query{}); !errors.Is(err, store.ErrMalformed) {
+	if _, err := s.List(t.Context(), "thing", driver.Query{}); !errors.Is(err, driver.ErrMalformed) {
 		t.Errorf("list of an unknown kind: %v", err)
 	}
 }
@@ -100,7 +100,7 @@ func testSetUpAtOnce(b *bench) {
 	t := b.t
 	const clients = 8
 	var wg sync.WaitGroup
-	stores := make([]store.Store, clients)
+	stores := make([]driver.Store, clients)
 	for i := range stores {
 		wg.Go(func() {
 			s, err := b.db.Open(t.Context())
@@ -110,7 +110,7 @@ func testSetUpAtOnce(b *bench) {
 			}
 			stores[i] = s
 			outs, err := s.Apply(t.Context(), increment("g"))
-			if err != nil || outs[0].Status != store.Applied {
+			if err != nil || outs[0].Status != driver.Applied {
 				t.Errorf("client %d: %v, %v", i, outs, err)
 			}
 		})
@@ -147,14 +147,14 @@ func testOtherSchema(b *bench) {
 			t.Fatalf("shift the schema by %d: %v", by, err)
 		}
 		other, err := b.db.Open(t.Context())
-		if !errors.Is(err, store.ErrSchema) {
+		if !errors.Is(err, driver.ErrSchema) {
 			if other != nil {
 				_ = other.Close(t.Context())
 			}
 			t.Fatalf("open of another schema: %v, want ErrSchema", err)
 		}
 		for _, want := range []string{"version", "schema"} {
-			if !strings.Contains(strings.TrimPrefix(err.Error(), store.ErrSchema.Error()), want) {
+			if !strings.Contains(strings.TrimPrefix(err.Error(), driver.ErrSchema.Error()), want) {
 				t.Fatalf("the error says only %q: want which version, and where", err)
 			}
 		}
@@ -163,7 +163,7 @@ func testOtherSchema(b *bench) {
 }
 
 // openForClose makes a client that the test closes itself.
-func (b *bench) openForClose(t *testing.T) store.Store {
+func (b *bench) openForClose(t *testing.T) driver.Store {
 	t.Helper()
 	s, err := b.db.Open(t.Context())
 	if err != nil {
@@ -183,22 +183,22 @@ func testClosed(b *bench) {
 	}
 	change := b.put(lock("g/b"), 0)
 	outs, err := s.Apply(t.Context(), change)
-	if err == nil && (len(outs) != 1 || outs[0].Status != store.Unknown || outs[0].Err == nil) {
+	if err == nil && (len(outs) != 1 || outs[0].Status != driver.Unknown || outs[0].Err == nil) {
 		t.Errorf("apply after close: %v, want an error", outs)
 	}
-	if _, err := s.Read(t.Context(), store.KindLock, "g/a"); err == nil {
+	if _, err := s.Read(t.Context(), driver.KindLock, "g/a"); err == nil {
 		t.Error("read after close: no error")
 	}
-	if _, err := s.List(t.Context(), store.KindLock, store.Query{}); err == nil {
+	if _, err := s.List(t.Context(), driver.KindLock, driver.Query{}); err == nil {
 		t.Error("list after close: no error")
 	}
-	if _, err := s.Watch(t.Context(), store.Interest{Session: "me"}); err == nil {
+	if _, err := s.Watch(t.Context(), driver.Interest{Session: "me"}); err == nil {
 		t.Error("watch after close: no error")
 	}
 	if err := s.Close(t.Context()); err != nil {
 		t.Errorf("second close: %v", err)
 	}
-	wantAbsent(t, beside, store.KindLock, "g/b")
+	wantAbsent(t, beside, driver.KindLock, "g/b")
 	must(t, beside, change)
 }
 
@@ -215,19 +215,19 @@ func testNewerKind(b *bench) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.db.Forget(t.Context(), store.KindMutex); err != nil {
+	if err := b.db.Forget(t.Context(), driver.KindMutex); err != nil {
 		t.Fatalf("forget: %v", err)
 	}
 	watcher, writer := b.open(t), b.open(t)
 	wantStored(t, writer, before.Doc)
 	notes, watches := b.watch(t.Context(), t, watcher)
-	mutex := b.put(store.Doc{Kind: store.KindMutex, ID: "locks/a", Next: "me", Expires: 10}, 0)
+	mutex := b.put(driver.Doc{Kind: driver.KindMutex, ID: "locks/a", Next: "me", Expires: 10}, 0)
 	must(t, writer, mutex)
 	if watches {
 		b.wantNotified(t, notes, mutex.Doc)
 	}
 	wantStored(t, watcher, mutex.Doc)
-	b.list(t, watcher, store.KindMutex, store.Query{Expired: 10, Limit: 1}, 1)
+	b.list(t, watcher, driver.KindMutex, driver.Query{Expired: 10, Limit: 1}, 1)
 }
 
 // A call whose context has ended is no failure of the change: its outcome is unknown.
@@ -246,17 +246,17 @@ func testEndedContext(b *bench) {
 			t.Fatalf("%s: %v, %v; want two outcomes unknown", name, outs, err)
 		}
 		for _, out := range outs {
-			if out.Status != store.Unknown || !errors.Is(out.Err, store.ErrUnavailable) {
+			if out.Status != driver.Unknown || !errors.Is(out.Err, driver.ErrUnavailable) {
 				t.Fatalf("%s: %s; want unknown with ErrUnavailable", name, describe(out))
 			}
 		}
 		must(t, s, first, second) // the repeat gets a definite answer
 		wantStored(t, s, first.Doc)
 
-		if _, err := s.Read(ctx, store.KindLock, "g/a"); !errors.Is(err, store.ErrUnavailable) {
+		if _, err := s.Read(ctx, driver.KindLock, "g/a"); !errors.Is(err, driver.ErrUnavailable) {
 			t.Fatalf("%s: read: %v, want ErrUnavailable", name, err)
 		}
-		if _, err := s.List(ctx, store.KindLock, store.Query{}); !errors.Is(err, store.ErrUnavailable) {
+		if _, err := s.List(ctx, driver.KindLock, driver.Query{}); !errors.Is(err, driver.ErrUnavailable) {
 			t.Fatalf("%s: list: %v, want ErrUnavailable", name, err)
 		}
 	}
@@ -267,7 +267,7 @@ func testEndedContext(b *bench) {
 func testUnknownOutcomes(b *bench) {
 	t := b.t
 	const writers, each = 6, 25
-	clients := []store.Store{b.open(t), b.open(t)}
+	clients := []driver.Store{b.open(t), b.open(t)}
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
@@ -284,7 +284,7 @@ func testUnknownOutcomes(b *bench) {
 	}
 	wg.Wait()
 	for w := range writers {
-		got := read(t, clients[0], store.KindLock, fmt.Sprint("g/", w))
+		got := read(t, clients[0], driver.KindLock, fmt.Sprint("g/", w))
 		if got == nil || got.Count != each || got.Rev != each {
 			t.Fatalf("writer %d left %+v, want count and revision %d", w, got, each)
 		}
@@ -292,7 +292,7 @@ func testUnknownOutcomes(b *bench) {
 }
 
 // applyHurried repeats c, first with hardly any time, then with more, until it is answered.
-func applyHurried(t *testing.T, s store.Store, c store.Change, random *rand.Rand) error {
+func applyHurried(t *testing.T, s driver.Store, c driver.Change, random *rand.Rand) error {
 	t.Helper()
 	first := time.Duration(random.IntN(2000)) * time.Microsecond
 	for limit := first; limit < time.Minute; limit = 2*limit + time.Microsecond {
@@ -302,11 +302,11 @@ func applyHurried(t *testing.T, s store.Store, c store.Change, random *rand.Rand
 		switch {
 		case err != nil:
 			return err
-		case outs[0].Status == store.Applied:
+		case outs[0].Status == driver.Applied:
 			return nil
-		case outs[0].Status != store.Unknown:
+		case outs[0].Status != driver.Unknown:
 			return fmt.Errorf("only writer of its document, revision %d: %s", c.IfRev, describe(outs[0]))
-		case !errors.Is(outs[0].Err, store.ErrUnavailable):
+		case !errors.Is(outs[0].Err, driver.ErrUnavailable):
 			return fmt.Errorf("unknown without ErrUnavailable: %w", outs[0].Err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Renewed tests a store while its certificates are renewed, those of both sides and of another authority, as by
@@ -34,7 +34,7 @@ func (r Renewed) Run(t *testing.T) {
 	f := Faults{Call: time.Second, WatchEnds: r.WatchEnds}
 	files := r.files(t)
 	r.write(t, files, r.Old)
-	c := store.Config{URI: r.URI(files), Timeout: f.Call}
+	c := driver.Config{URI: r.URI(files), Timeout: f.Call}
 	s := Open(t, c)
 	guard := openedBeside(t, c)
 	notes := f.watch(t, s)
@@ -101,7 +101,7 @@ func truncate(t *testing.T, file string) {
 }
 
 // openedBeside opens a store as a guard does: for a few calls, long before them.
-func openedBeside(t *testing.T, c store.Config) store.Store {
+func openedBeside(t *testing.T, c driver.Config) driver.Store {
 	t.Helper()
 	c.Existing = true
 	return Open(t, c)
@@ -109,7 +109,7 @@ func openedBeside(t *testing.T, c store.Config) store.Store {
 
 // goOn wants all of a client to go on, whatever its calls fail by before: each lane, and reads. rev is that of its
 // session.
-func (f Faults) goOn(t *testing.T, s store.Store, rev int64) {
+func (f Faults) goOn(t *testing.T, s driver.Store, rev int64) {
 	t.Helper()
 	untilApplied(t, s, Heartbeat("s", rev), f.call())
 	untilApplied(t, s, increment("g"), f.call())
@@ -142,7 +142,7 @@ func (p Passwords) Run(t *testing.T) {
 		now.Store(&uri)
 	}
 	file(FirstPassword)
-	c := store.Config{URI: p.URI(FirstPassword), Timeout: f.Call, Renew: func() (string, error) {
+	c := driver.Config{URI: p.URI(FirstPassword), Timeout: f.Call, Renew: func() (string, error) {
 		asked.Add(1)
 		uri := *now.Load()
 		if uri == "" {
@@ -191,7 +191,7 @@ func (p Passwords) Run(t *testing.T) {
 }
 
 // wantNothingAsked wants calls over connections that there are to ask for no URI, and so to read no file.
-func (f Faults) wantNothingAsked(t *testing.T, s store.Store, asked *atomic.Int64) {
+func (f Faults) wantNothingAsked(t *testing.T, s driver.Store, asked *atomic.Int64) {
 	t.Helper()
 	const most = 20 // connections that are made meanwhile
 	before := asked.Load()

@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/pkg/store"
+
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Replaced tests a store whose name leads to another one at run time: another database has taken its place, or it was
 // dropped and set up anew. Every call is refused by an error that names both, and none is applied.
 type Replaced struct {
 	// Open opens a client of what the name leads to. It ends with the test.
-	Open func(t *testing.T) store.Store
+	Open func(t *testing.T) driver.Store
 	// Swap has the name lead to another store of the same cluster, and ends all connections. Called again it leads back.
 	Swap func()
 	// Drop, in the place of Swap, drops all that the store has made. Connections stay open.
@@ -45,7 +46,7 @@ func (r Replaced) Run(t *testing.T) {
 	r.Swap()
 	r.wantOther(t, r.Open(t), s, f.call())
 	r.Swap()
-	for _, c := range []store.Change{Heartbeat("mine", 1), increment("g")} {
+	for _, c := range []driver.Change{Heartbeat("mine", 1), increment("g")} {
 		untilApplied(t, s, c, f.call())
 	}
 	f.read(t, s, "mine")
@@ -54,7 +55,7 @@ func (r Replaced) Run(t *testing.T) {
 }
 
 // untilFailed repeats a change until it is not applied any more.
-func untilFailed(t *testing.T, s store.Store, c store.Change, call time.Duration) {
+func untilFailed(t *testing.T, s driver.Store, c driver.Change, call time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; _ = sleep.For(t.Context(), 10*time.Millisecond) {
 		ctx, cancel := context.WithTimeout(t.Context(), call)
@@ -63,7 +64,7 @@ func untilFailed(t *testing.T, s store.Store, c store.Change, call time.Duration
 		switch {
 		case err != nil:
 			t.Fatal(err)
-		case outs[0].Status == store.Unknown:
+		case outs[0].Status == driver.Unknown:
 			return
 		case time.Now().After(end):
 			t.Fatalf("%s %s is still applied after %v: %s", c.Doc.Kind, c.Doc.ID, patience, describe(outs[0]))
@@ -73,13 +74,13 @@ func untilFailed(t *testing.T, s store.Store, c store.Change, call time.Duration
 
 // wantOther wants every call of a client to be refused that was opened on another store than the one that is there now,
 // of which there is a new client.
-func (r Replaced) wantOther(t *testing.T, there, s store.Store, call time.Duration) {
+func (r Replaced) wantOther(t *testing.T, there, s driver.Store, call time.Duration) {
 	t.Helper()
 	for _, id := range []string{"late", "later"} {
 		for name, try := range calls(t, s, id) {
 			wantRefusals(t, name, try, call)
 		}
-		for _, kind := range []store.Kind{store.KindSession, store.KindGroup} {
+		for _, kind := range []driver.Kind{driver.KindSession, driver.KindGroup} {
 			reply, err := there.Read(t.Context(), kind, id)
 			if err != nil || len(reply.Docs) > 0 && (!r.MayApply || id != "late") {
 				t.Errorf("applied to the other store: %+v, %v", reply.Docs, err)
@@ -90,12 +91,12 @@ func (r Replaced) wantOther(t *testing.T, there, s store.Store, call time.Durati
 }
 
 // calls are those of each lane, by what they are. The error is why it is not known whether they are applied.
-func calls(t *testing.T, s store.Store, id string) map[string]func(context.Context) error {
+func calls(t *testing.T, s driver.Store, id string) map[string]func(context.Context) error {
 	t.Helper()
-	write := func(c store.Change) func(context.Context) error {
+	write := func(c driver.Change) func(context.Context) error {
 		return func(ctx context.Context) error {
 			outs, err := s.Apply(ctx, c)
-			if err == nil && outs[0].Status != store.Unknown {
+			if err == nil && outs[0].Status != driver.Unknown {
 				t.Fatalf("%s %s on another store: %s", c.Doc.Kind, c.Doc.ID, describe(outs[0]))
 			}
 			if err == nil {
@@ -108,11 +109,11 @@ func calls(t *testing.T, s store.Store, id string) map[string]func(context.Conte
 		"a heartbeat": write(Heartbeat(id, 0)),
 		"a write":     write(increment(id)),
 		"a read": func(ctx context.Context) error {
-			_, err := s.Read(ctx, store.KindSession, "mine")
+			_, err := s.Read(ctx, driver.KindSession, "mine")
 			return err
 		},
 		"a list": func(ctx context.Context) error {
-			_, err := s.List(ctx, store.KindGroup, store.Query{})
+			_, err := s.List(ctx, driver.KindGroup, driver.Query{})
 			return err
 		},
 	}
@@ -130,11 +131,11 @@ func wantRefusals(t *testing.T, name string, try func(context.Context) error, ca
 		switch {
 		case err == nil:
 			t.Fatalf("%s is answered by another store", name)
-		case errors.Is(err, store.ErrOther) && store.Lasting(err):
+		case errors.Is(err, driver.ErrOther) && driver.Lasting(err):
 			refused++
 			wantNamed(t, err)
 		case time.Now().After(end):
-			t.Fatalf("%s: %v, want %v", name, err, store.ErrOther)
+			t.Fatalf("%s: %v, want %v", name, err, driver.ErrOther)
 		}
 	}
 }

@@ -5,40 +5,40 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
-func lock(id string) store.Doc {
+func lock(id string) driver.Doc {
 	group, _, _ := strings.Cut(id, "/")
-	return store.Doc{Kind: store.KindLock, ID: id, Group: group}
+	return driver.Doc{Kind: driver.KindLock, ID: id, Group: group}
 }
 
 // increment raises a group's counter.
-func increment(group string) store.Change {
-	return store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: group}}
+func increment(group string) driver.Change {
+	return driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: group}}
 }
 
 // counter is a group's counter as a read returns it.
-func counter(group string, rev, count int64) store.Doc {
-	return store.Doc{Kind: store.KindGroup, ID: group, Rev: rev, Count: count}
+func counter(group string, rev, count int64) driver.Doc {
+	return driver.Doc{Kind: driver.KindGroup, ID: group, Rev: rev, Count: count}
 }
 
 // remove deletes a document at a revision.
-func remove(d store.Doc, rev int64) store.Change {
-	return store.Change{Op: store.Delete, IfRev: rev, Doc: d}
+func remove(d driver.Doc, rev int64) driver.Change {
+	return driver.Change{Op: driver.Delete, IfRev: rev, Doc: d}
 }
 
 func testCreate(b *bench) {
 	t := b.t
 	s := b.open(t)
-	for _, kind := range store.Kinds() {
+	for _, kind := range driver.Kinds() {
 		wantAbsent(t, s, kind, "g/a")
-		first := b.put(store.Doc{Kind: kind, ID: "g/a"}, 0)
+		first := b.put(driver.Doc{Kind: kind, ID: "g/a"}, 0)
 		must(t, s, first)
 		wantStored(t, s, first.Doc)
 
-		second := b.put(store.Doc{Kind: kind, ID: "g/a", Count: 7}, 0)
-		wantFound(t, apply(t, s, second), store.Refused, &first.Doc)
+		second := b.put(driver.Doc{Kind: kind, ID: "g/a", Count: 7}, 0)
+		wantFound(t, apply(t, s, second), driver.Refused, &first.Doc)
 		wantStored(t, s, first.Doc)
 	}
 }
@@ -56,17 +56,17 @@ func testReplace(b *bench) {
 
 	late := b.put(lock("g/a"), 1)
 	late.Doc.Rev = second.Doc.Rev // proof that it was not written: another writer ID is at its revision
-	wantFound(t, apply(t, s, late), store.Refused, &second.Doc)
+	wantFound(t, apply(t, s, late), driver.Refused, &second.Doc)
 	early := b.put(lock("g/a"), second.Doc.Rev+5)
-	wantFound(t, apply(t, s, early), store.Refused, &second.Doc)
+	wantFound(t, apply(t, s, early), driver.Refused, &second.Doc)
 	wantStored(t, s, second.Doc)
 
 	other := lock("g/b")
 	missing := apply(t, s, b.put(other, 3))
-	if missing.Status == store.Applied || missing.Status == store.Unknown || missing.Doc != nil {
+	if missing.Status == driver.Applied || missing.Status == driver.Unknown || missing.Doc != nil {
 		t.Fatalf("replace of an absent document: %s", describe(missing))
 	}
-	wantAbsent(t, s, store.KindLock, "g/b")
+	wantAbsent(t, s, driver.KindLock, "g/b")
 }
 
 func testDelete(b *bench) {
@@ -74,26 +74,26 @@ func testDelete(b *bench) {
 	s := b.open(t)
 	first, beside := b.put(lock("g/a"), 0), b.put(lock("g/b"), 0)
 	must(t, s, first, beside)
-	del := func(rev int64) store.Change {
-		return remove(store.Doc{Kind: store.KindLock, ID: "g/a", WriterID: b.writerID()}, rev)
+	del := func(rev int64) driver.Change {
+		return remove(driver.Doc{Kind: driver.KindLock, ID: "g/a", WriterID: b.writerID()}, rev)
 	}
-	wantFound(t, apply(t, s, del(2)), store.Refused, &first.Doc)
+	wantFound(t, apply(t, s, del(2)), driver.Refused, &first.Doc)
 	wantStored(t, s, first.Doc)
 	gone := del(1)
 	must(t, s, gone)
-	wantAbsent(t, s, store.KindLock, "g/a")
+	wantAbsent(t, s, driver.KindLock, "g/a")
 	wantStored(t, s, beside.Doc)
 	// The document is gone, perhaps by this change: that cannot be known any more.
-	wantFound(t, apply(t, s, gone), store.Overtaken, nil)
+	wantFound(t, apply(t, s, gone), driver.Overtaken, nil)
 
 	again := b.put(lock("g/a"), 0)
 	again.Doc.Rev = 7
 	must(t, s, again)
 	wantStored(t, s, again.Doc)
 	// It was deleted, and created again by somebody else: not refused.
-	wantFound(t, apply(t, s, gone), store.Overtaken, &again.Doc)
+	wantFound(t, apply(t, s, gone), driver.Overtaken, &again.Doc)
 	wantStored(t, s, again.Doc)
-	if docs := b.list(t, s, store.KindLock, store.Query{}, 2); docs[0].ID != "g/a" || docs[1].ID != "g/b" {
+	if docs := b.list(t, s, driver.KindLock, driver.Query{}, 2); docs[0].ID != "g/a" || docs[1].ID != "g/b" {
 		t.Fatalf("after creating again: %v", ids(docs))
 	}
 }
@@ -101,24 +101,24 @@ func testDelete(b *bench) {
 func testFields(b *bench) {
 	t := b.t
 	s, other := b.open(t), b.open(t)
-	full := store.Doc{
+	full := driver.Doc{
 		ID: "g/a", Group: "g", Session: "s1", Next: "s2", Suspended: true, State: "live", Count: 1 << 40,
 		Expires: 1 << 41,
 		Body: []byte(
 			`{"text":"ü ☃ \u0000 \"quoted\"", "n":1.50,"list":[1,2,{}],"b":"` + strings.Repeat("x", 1000) + `"}`,
 		),
 	}
-	for _, kind := range store.Kinds() {
+	for _, kind := range driver.Kinds() {
 		full.Kind = kind
 		change := b.put(full, 0)
-		change.Doc.Rev = store.MaxRev - 1
+		change.Doc.Rev = driver.MaxRev - 1
 		must(t, s, change)
 		wantStored(t, other, change.Doc)
-		docs := b.list(t, other, kind, store.Query{}, 1)
+		docs := b.list(t, other, kind, driver.Query{}, 1)
 		wantDoc(t, docs[0], change.Doc)
 
 		// Every field goes back to nothing: a replace leaves nothing of the old document.
-		empty := b.put(store.Doc{Kind: kind, ID: "g/a"}, change.Doc.Rev)
+		empty := b.put(driver.Doc{Kind: kind, ID: "g/a"}, change.Doc.Rev)
 		must(t, s, empty)
 		wantStored(t, other, empty.Doc)
 	}
@@ -127,7 +127,7 @@ func testFields(b *bench) {
 func testBody(b *bench) {
 	t := b.t
 	s := b.open(t)
-	random := make([]byte, store.MaxBody)
+	random := make([]byte, driver.MaxBody)
 	for i := range random {
 		random[i] = byte(i * i / 7 % 256)
 	}
@@ -136,22 +136,22 @@ func testBody(b *bench) {
 		"no JSON": []byte("plain"),
 		"NUL":     {0}, "a NUL in a text": []byte("a\x00b"), "no UTF-8": {0xff, 0xfe, 0}, "largest": random,
 	} {
-		d := store.Doc{Kind: store.KindValue, ID: id, Body: body}
+		d := driver.Doc{Kind: driver.KindValue, ID: id, Body: body}
 		change := b.put(d, 0)
 		must(t, s, change)
 		wantStored(t, s, change.Doc)
-		if got := read(t, s, store.KindValue, id); len(body) == 0 && got.Body != nil {
+		if got := read(t, s, driver.KindValue, id); len(body) == 0 && got.Body != nil {
 			t.Fatalf("empty body of %q comes back as %q, want nil", id, got.Body)
 		}
 	}
 	// What the caller does with its bytes later, or with what it got, is its own affair.
 	body := []byte(`{"a":1}`)
-	change := b.put(store.Doc{Kind: store.KindValue, ID: "mine", Body: body}, 0)
+	change := b.put(driver.Doc{Kind: driver.KindValue, ID: "mine", Body: body}, 0)
 	must(t, s, change)
 	body[5] = '2'
-	got := read(t, s, store.KindValue, "mine")
+	got := read(t, s, driver.KindValue, "mine")
 	got.Body[5] = '3'
-	if again := read(t, s, store.KindValue, "mine"); string(again.Body) != `{"a":1}` {
+	if again := read(t, s, driver.KindValue, "mine"); string(again.Body) != `{"a":1}` {
 		t.Fatalf("body is %s", again.Body)
 	}
 }
@@ -162,24 +162,24 @@ func testIDs(b *bench) {
 	odd := []string{
 		" ", "$", "$set", ".", "..", "/", "//", "0", "007", "a.b", "a/b/c", "a\nb", "a b", "ID", "Id", "id", "null",
 		"'; --", `"`, `\`,
-		"%", "_", "ä", "a\u0308", "日本", "😀", "\u200b", "\ufffd", "*", "?", "[a]", strings.Repeat("x", store.MaxText),
+		"%", "_", "ä", "a\u0308", "日本", "😀", "\u200b", "\ufffd", "*", "?", "[a]", strings.Repeat("x", driver.MaxText),
 	}
-	var changes []store.Change
+	var changes []driver.Change
 	for _, id := range odd {
 		changes = append(
-			changes, b.put(store.Doc{Kind: store.KindLock, ID: id, Group: id, Session: id, Next: id, State: id}, 0),
+			changes, b.put(driver.Doc{Kind: driver.KindLock, ID: id, Group: id, Session: id, Next: id, State: id}, 0),
 		)
 	}
 	must(t, s, changes...)
 	for _, c := range changes {
 		wantStored(t, s, c.Doc)
 		docs := b.list(
-			t, s, store.KindLock,
-			store.Query{Group: c.Doc.ID, Sessions: []string{c.Doc.ID}, States: []string{c.Doc.ID}}, 1,
+			t, s, driver.KindLock,
+			driver.Query{Group: c.Doc.ID, Sessions: []string{c.Doc.ID}, States: []string{c.Doc.ID}}, 1,
 		)
 		wantDoc(t, docs[0], c.Doc)
 	}
-	docs := b.list(t, s, store.KindLock, store.Query{}, len(odd))
+	docs := b.list(t, s, driver.KindLock, driver.Query{}, len(odd))
 	for i := 1; i < len(docs); i++ {
 		if docs[i-1].ID >= docs[i].ID {
 			t.Fatalf("%.20q before %.20q: want the order of bytes", docs[i-1].ID, docs[i].ID)
@@ -191,7 +191,7 @@ func testRead(b *bench) {
 	t := b.t
 	s := b.open(t)
 	must(t, s, b.put(lock("g/a"), 0), b.put(lock("g/b"), 0), b.put(lock("g/c"), 0))
-	must(t, s, b.put(store.Doc{Kind: store.KindValue, ID: "g/x"}, 0))
+	must(t, s, b.put(driver.Doc{Kind: driver.KindValue, ID: "g/x"}, 0))
 	for want, asked := range map[string][]string{
 		"":             {},
 		"g/a":          {"g/a"},
@@ -200,7 +200,7 @@ func testRead(b *bench) {
 		"g/b":          append(manyIDs(1000), "g/b"),
 		" g/a g/b g/c": append(manyIDs(300), "g/a", "g/b", "g/c"),
 	} {
-		res, err := s.Read(t.Context(), store.KindLock, asked...)
+		res, err := s.Read(t.Context(), driver.KindLock, asked...)
 		if err != nil {
 			t.Fatalf("read %d ids: %v", len(asked), err)
 		}
@@ -216,11 +216,11 @@ func testNow(b *bench) {
 	const hour = int64(time.Hour / time.Millisecond)
 	var last int64
 	for range 3 {
-		res, err := s.Read(t.Context(), store.KindLock, "g/a")
+		res, err := s.Read(t.Context(), driver.KindLock, "g/a")
 		if err != nil {
 			t.Fatal(err)
 		}
-		listed, err := s.List(t.Context(), store.KindLock, store.Query{CountOnly: true})
+		listed, err := s.List(t.Context(), driver.KindLock, driver.Query{CountOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,22 +245,22 @@ func testWall(b *bench) {
 	t := b.t
 	s := b.open(t)
 	ahead := time.Now().AddDate(1, 0, 0).UnixMilli()
-	must(t, s, store.Change{
-		Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g", Rev: ahead, WriterID: b.writerID()},
+	must(t, s, driver.Change{
+		Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: "g", Rev: ahead, WriterID: b.writerID()},
 	})
 	other := b.open(t)
-	now := map[store.Store]int64{}
-	for _, s := range []store.Store{s, other, s, other} {
-		for _, kind := range []store.Kind{store.KindGroup, store.KindLock, store.KindSession} {
+	now := map[driver.Store]int64{}
+	for _, s := range []driver.Store{s, other, s, other} {
+		for _, kind := range []driver.Kind{driver.KindGroup, driver.KindLock, driver.KindSession} {
 			read, err := s.Read(t.Context(), kind, "g")
 			if err != nil {
 				t.Fatal(err)
 			}
-			listed, err := s.List(t.Context(), kind, store.Query{})
+			listed, err := s.List(t.Context(), kind, driver.Query{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, reply := range []store.Reply{read, listed} {
+			for _, reply := range []driver.Reply{read, listed} {
 				if off := time.Until(time.UnixMilli(reply.Wall)).Abs(); off > time.Hour {
 					t.Fatalf("%s: the wall clock is %v off; it must not follow revisions", kind, off)
 				}
@@ -289,10 +289,10 @@ func testRepeated(b *bench) {
 	// The same revision and content under another writer ID is somebody else's write.
 	twin := replace
 	twin.Doc.WriterID = b.writerID()
-	wantFound(t, apply(t, s, twin), store.Refused, &replace.Doc)
+	wantFound(t, apply(t, s, twin), driver.Refused, &replace.Doc)
 	foreign := replace
 	foreign.Doc.WriterID.Session = "another writer"
-	wantFound(t, apply(t, s, foreign), store.Refused, &replace.Doc)
+	wantFound(t, apply(t, s, foreign), driver.Refused, &replace.Doc)
 }
 
 func testOvertaken(b *bench) {
@@ -302,13 +302,13 @@ func testOvertaken(b *bench) {
 	must(t, s, first)
 	must(t, s, second)
 	must(t, s, third)
-	wantFound(t, apply(t, s, first), store.Overtaken, &third.Doc)
-	wantFound(t, apply(t, s, second), store.Overtaken, &third.Doc)
+	wantFound(t, apply(t, s, first), driver.Overtaken, &third.Doc)
+	wantFound(t, apply(t, s, second), driver.Overtaken, &third.Doc)
 	wantStored(t, s, third.Doc)
 
-	must(t, s, remove(store.Doc{Kind: store.KindLock, ID: "g/a", WriterID: b.writerID()}, 3))
-	wantFound(t, apply(t, s, third), store.Overtaken, nil)
-	wantAbsent(t, s, store.KindLock, "g/a")
+	must(t, s, remove(driver.Doc{Kind: driver.KindLock, ID: "g/a", WriterID: b.writerID()}, 3))
+	wantFound(t, apply(t, s, third), driver.Overtaken, nil)
+	wantAbsent(t, s, driver.KindLock, "g/a")
 }
 
 // A document that was deleted and created again between a read and the write that followed is another one: the write
@@ -316,8 +316,8 @@ func testOvertaken(b *bench) {
 func testRecreated(b *bench) {
 	t := b.t
 	s, other := b.open(t), b.open(t)
-	for _, kind := range store.Kinds() {
-		if kind == store.KindValue || kind == store.KindGroup {
+	for _, kind := range driver.Kinds() {
+		if kind == driver.KindValue || kind == driver.KindGroup {
 			continue // they are never deleted, so the least rights do not allow it
 		}
 		for writes := range int64(3) { // between creation and read, both times
@@ -327,14 +327,14 @@ func testRecreated(b *bench) {
 			now := b.written(other, kind, id, 20, writes)
 
 			stale := b.put(before, before.Rev)
-			wantFound(t, apply(t, s, stale), store.Overtaken, &now)
+			wantFound(t, apply(t, s, stale), driver.Overtaken, &now)
 			stale = b.put(before, before.Rev)
 			stale.Doc.Rev = 40 // it cannot have been written before
-			wantFound(t, apply(t, s, stale), store.Refused, &now)
-			wantFound(t, apply(t, s, remove(before, before.Rev)), store.Overtaken, &now)
+			wantFound(t, apply(t, s, stale), driver.Refused, &now)
+			wantFound(t, apply(t, s, remove(before, before.Rev)), driver.Overtaken, &now)
 			wantStored(t, s, now)
 
-			b.list(t, s, kind, store.Query{From: id, To: id + "0", MinRev: now.Rev}, 1)
+			b.list(t, s, kind, driver.Query{From: id, To: id + "0", MinRev: now.Rev}, 1)
 			next := b.put(now, now.Rev) // what it is at holds
 			must(t, s, next)
 			wantStored(t, other, next.Doc)
@@ -346,33 +346,33 @@ func testRecreated(b *bench) {
 func testExpiry(b *bench) {
 	t := b.t
 	s := b.open(t)
-	for _, kind := range []store.Kind{store.KindSession, store.KindEvent, store.KindMutex, store.KindRequest} {
-		var changes []store.Change
+	for _, kind := range []driver.Kind{driver.KindSession, driver.KindEvent, driver.KindMutex, driver.KindRequest} {
+		var changes []driver.Change
 		for i := range 20 {
 			changes = append(
-				changes, b.put(store.Doc{Kind: kind, ID: fmt.Sprintf("%02d", i), Expires: int64(i / 2 * 10)}, 0),
+				changes, b.put(driver.Doc{Kind: kind, ID: fmt.Sprintf("%02d", i), Expires: int64(i / 2 * 10)}, 0),
 			)
 		}
 		must(t, s, changes...) // two that never expire, and two at each of 10 to 90
-		b.list(t, s, kind, store.Query{Expired: 9}, 0)
-		b.list(t, s, kind, store.Query{Expired: 10}, 2)
-		if docs := b.list(t, s, kind, store.Query{Expired: 50, Reverse: true, Limit: 3}, 3); docs[0].ID != "11" {
+		b.list(t, s, kind, driver.Query{Expired: 9}, 0)
+		b.list(t, s, kind, driver.Query{Expired: 10}, 2)
+		if docs := b.list(t, s, kind, driver.Query{Expired: 50, Reverse: true, Limit: 3}, 3); docs[0].ID != "11" {
 			t.Fatalf("the last expired first: %v", ids(docs))
 		}
-		b.list(t, s, kind, store.Query{Expired: 1000, From: "18"}, 2)
+		b.list(t, s, kind, driver.Query{Expired: 1000, From: "18"}, 2)
 
 		renewed := changes[2].Doc
 		renewed.Expires = 500
 		must(t, s, b.put(renewed, 1))
-		gone, err := store.Clean(t.Context(), s, kind, 50, 100)
+		gone, err := driver.Clean(t.Context(), s, kind, 50, 100)
 		if err != nil || len(gone) != 9 {
 			t.Fatalf("cleaned %v, %v; want nine", gone, err)
 		}
-		left := b.list(t, s, kind, store.Query{}, 11)
+		left := b.list(t, s, kind, driver.Query{}, 11)
 		if got := strings.Join(ids(left), " "); got != "00 01 02 12 13 14 15 16 17 18 19" {
 			t.Fatalf("left: %s", got)
 		}
-		if gone, err := store.Clean(t.Context(), s, kind, 1000, 4); err != nil || len(gone) != 4 {
+		if gone, err := driver.Clean(t.Context(), s, kind, 1000, 4); err != nil || len(gone) != 4 {
 			t.Fatalf("cleaned %v, %v; want four at most", gone, err)
 		}
 	}
@@ -384,11 +384,11 @@ func testLineage(b *bench) {
 	lineages := map[string]bool{}
 	for range 2 {
 		s := b.open(t)
-		res, err := s.Read(t.Context(), store.KindLock, "g/a")
+		res, err := s.Read(t.Context(), driver.KindLock, "g/a")
 		if err != nil {
 			t.Fatal(err)
 		}
-		listed, err := s.List(t.Context(), store.KindLock, store.Query{})
+		listed, err := s.List(t.Context(), driver.KindLock, driver.Query{})
 		if err != nil {
 			t.Fatal(err)
 		}

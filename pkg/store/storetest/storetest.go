@@ -1,4 +1,4 @@
-// Package storetest is the one suite that every [store.Store] passes: what the interface promises, as tests.
+// Package storetest is the one suite that every [driver.Store] passes: what the interface promises, as tests.
 //
 // An adapter's test calls [Run] with a function that makes an empty [Database] for each test. The suite opens as many
 // independent clients of it as it needs, as several processes would.
@@ -7,7 +7,7 @@
 //		storetest.Run(t, func(t *testing.T) storetest.Database {
 //			path := filepath.Join(t.TempDir(), "store.db")
 //			return storetest.Database{
-//				Open: func(ctx context.Context) (store.Store, error) {
+//				Open: func(ctx context.Context) (driver.Store, error) {
 //					return sqlite.Open(ctx, path, sqlite.Options{})
 //				},
 //			}
@@ -32,34 +32,35 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Database is one empty database of the adapter under test.
 type Database struct {
 	// Open makes one more client, sharing nothing with the others but the database. It is called by several goroutines
 	// at once, also on a database that was not set up yet. The suite closes the store.
-	Open func(ctx context.Context) (store.Store, error)
+	Open func(ctx context.Context) (driver.Store, error)
 	// ShiftSchema makes the database look as if a newer (by > 0) or an older version of the program had set it up. Nil:
 	// the store has no schema.
 	ShiftSchema func(ctx context.Context, by int) error
 	// Forget makes the database look as if it had been set up before there was a kind. Nil: set-up makes nothing for a
 	// kind.
-	Forget func(ctx context.Context, kind store.Kind) error
-	// Spoil makes a document one that is none (see [store.CheckFound]), by an edit out of band. Nil: a page without
+	Forget func(ctx context.Context, kind driver.Kind) error
+	// Spoil makes a document one that is none (see [driver.CheckFound]), by an edit out of band. Nil: a page without
 	// such documents is all that is tested.
-	Spoil func(ctx context.Context, kind store.Kind, id string) error
+	Spoil func(ctx context.Context, kind driver.Kind, id string) error
 	// Examined says how many documents, or entries of an index, the database looks at for a List. Nil: it is not
 	// known.
-	Examined func(ctx context.Context, kind store.Kind, q store.Query) (int64, error)
+	Examined func(ctx context.Context, kind driver.Kind, q driver.Query) (int64, error)
 	// Quiet says that a watch notifies of nothing but what its interest names, by each change once. Otherwise it is not
 	// tested that heartbeats, claims, and what concerns others wake no one.
 	Quiet bool
 	// Neighbour opens a client of another cluster in the same database. Nil: that watches are not woken by other
 	// clusters is not tested.
-	Neighbour func(ctx context.Context) (store.Store, error)
+	Neighbour func(ctx context.Context) (driver.Store, error)
 	// Many is how many documents are paged over. Zero means 10,000.
 	Many int
-	// CannotWatch says that Watch returns [store.ErrCannotWatch].
+	// CannotWatch says that Watch returns [driver.ErrCannotWatch].
 	CannotWatch bool
 	// CountsMore says that a counter may rise by more than is acknowledged, as on a quorum. Each of its servers may
 	// count an increment, and a write that was overtaken may have been written: it is sent again by the store itself.
@@ -70,9 +71,9 @@ type Database struct {
 }
 
 // Neighbour opens a client of another cluster in the database of a URI, for [Database.Neighbour].
-func Neighbour(uri string) func(ctx context.Context) (store.Store, error) {
-	return func(ctx context.Context) (store.Store, error) {
-		return store.Open(ctx, patiently(store.Config{URI: uri, Cluster: "neighbour"}))
+func Neighbour(uri string) func(ctx context.Context) (driver.Store, error) {
+	return func(ctx context.Context) (driver.Store, error) {
+		return store.Open(ctx, patiently(driver.Config{URI: uri, Cluster: "neighbour"}))
 	}
 }
 
@@ -163,7 +164,7 @@ type bench struct {
 }
 
 // open makes a client that ends with the test.
-func (b *bench) open(t *testing.T) store.Store {
+func (b *bench) open(t *testing.T) driver.Store {
 	t.Helper()
 	s, err := b.db.Open(t.Context())
 	if err != nil {
@@ -181,24 +182,24 @@ func (b *bench) open(t *testing.T) store.Store {
 }
 
 // writerID is one that was not used before.
-func (b *bench) writerID() store.WriterID {
-	return store.WriterID{Session: "writer", Seq: b.seq.Add(1)}
+func (b *bench) writerID() driver.WriterID {
+	return driver.WriterID{Session: "writer", Seq: b.seq.Add(1)}
 }
 
 // put is a change of d from ifRev to the revision after, with a fresh writer ID.
-func (b *bench) put(d store.Doc, ifRev int64) store.Change {
+func (b *bench) put(d driver.Doc, ifRev int64) driver.Change {
 	d.Rev, d.WriterID = ifRev+1, b.writerID()
-	return store.Change{Op: store.Put, IfRev: ifRev, Doc: d}
+	return driver.Change{Op: driver.Put, IfRev: ifRev, Doc: d}
 }
 
 // apply performs one change.
-func apply(t *testing.T, s store.Store, c store.Change) store.Outcome {
+func apply(t *testing.T, s driver.Store, c driver.Change) driver.Outcome {
 	t.Helper()
 	return applyIn(t.Context(), t, s, c)
 }
 
 // applyIn performs one change within a context.
-func applyIn(ctx context.Context, t *testing.T, s store.Store, c store.Change) store.Outcome {
+func applyIn(ctx context.Context, t *testing.T, s driver.Store, c driver.Change) driver.Outcome {
 	t.Helper()
 	outs, err := s.Apply(ctx, c)
 	if err != nil {
@@ -211,21 +212,21 @@ func applyIn(ctx context.Context, t *testing.T, s store.Store, c store.Change) s
 }
 
 // must performs changes that have to be applied.
-func must(t *testing.T, s store.Store, changes ...store.Change) {
+func must(t *testing.T, s driver.Store, changes ...driver.Change) {
 	t.Helper()
 	outs, err := s.Apply(t.Context(), changes...)
 	if err != nil || len(outs) != len(changes) {
 		t.Fatalf("apply %d changes: %d outcomes, error %v", len(changes), len(outs), err)
 	}
 	for i, c := range changes {
-		if outs[i].Status != store.Applied {
+		if outs[i].Status != driver.Applied {
 			t.Fatalf("change %d, %s %s: %s", i, c.Doc.Kind, c.Doc.ID, describe(outs[i]))
 		}
 	}
 }
 
 // wantFound checks an outcome that did not apply, and the document that came with it.
-func wantFound(t *testing.T, got store.Outcome, status store.Status, found *store.Doc) {
+func wantFound(t *testing.T, got driver.Outcome, status driver.Status, found *driver.Doc) {
 	t.Helper()
 	if got.Status != status {
 		t.Fatalf("%s; want %s", describe(got), statusName(status))
@@ -243,7 +244,7 @@ func wantFound(t *testing.T, got store.Outcome, status store.Status, found *stor
 }
 
 // read reads one document by id; nil when absent.
-func read(t *testing.T, s store.Store, kind store.Kind, id string) *store.Doc {
+func read(t *testing.T, s driver.Store, kind driver.Kind, id string) *driver.Doc {
 	t.Helper()
 	res, err := s.Read(t.Context(), kind, id)
 	if err != nil {
@@ -260,7 +261,7 @@ func read(t *testing.T, s store.Store, kind store.Kind, id string) *store.Doc {
 }
 
 // wantStored reads a document and compares it.
-func wantStored(t *testing.T, s store.Store, want store.Doc) {
+func wantStored(t *testing.T, s driver.Store, want driver.Doc) {
 	t.Helper()
 	got := read(t, s, want.Kind, want.ID)
 	if got == nil {
@@ -270,7 +271,7 @@ func wantStored(t *testing.T, s store.Store, want store.Doc) {
 }
 
 // wantCounter reads a counter and compares it: exactly, or with the least where the store counts more.
-func (b *bench) wantCounter(t *testing.T, s store.Store, want store.Doc) {
+func (b *bench) wantCounter(t *testing.T, s driver.Store, want driver.Doc) {
 	t.Helper()
 	if !b.db.CountsMore {
 		wantStored(t, s, want)
@@ -282,33 +283,33 @@ func (b *bench) wantCounter(t *testing.T, s store.Store, want store.Doc) {
 	}
 }
 
-func wantAbsent(t *testing.T, s store.Store, kind store.Kind, id string) {
+func wantAbsent(t *testing.T, s driver.Store, kind driver.Kind, id string) {
 	t.Helper()
 	if got := read(t, s, kind, id); got != nil {
 		t.Fatalf("%s %s is there: %+v", kind, id, *got)
 	}
 }
 
-func wantDoc(t *testing.T, got, want store.Doc) {
+func wantDoc(t *testing.T, got, want driver.Doc) {
 	t.Helper()
 	if !equal(got, want) {
 		t.Fatalf("document:\n got %s\nwant %s", show(got), show(want))
 	}
 }
 
-func equal(a, b store.Doc) bool {
+func equal(a, b driver.Doc) bool {
 	bodies := string(a.Body) == string(b.Body)
 	a.Body, b.Body = nil, nil
 	return bodies && show(a) == show(b)
 }
 
-func show(d store.Doc) string {
+func show(d driver.Doc) string {
 	body := d.Body
 	d.Body = nil
 	return fmt.Sprintf("%+v body %.200q", d, body)
 }
 
-func describe(out store.Outcome) string {
+func describe(out driver.Outcome) string {
 	text := statusName(out.Status)
 	if out.Doc != nil {
 		text += ", found " + show(*out.Doc)
@@ -319,15 +320,15 @@ func describe(out store.Outcome) string {
 	return text
 }
 
-func statusName(s store.Status) string {
+func statusName(s driver.Status) string {
 	switch s {
-	case store.Unknown:
+	case driver.Unknown:
 		return "unknown"
-	case store.Applied:
+	case driver.Applied:
 		return "applied"
-	case store.Refused:
+	case driver.Refused:
 		return "refused"
-	case store.Overtaken:
+	case driver.Overtaken:
 		return "overtaken"
 	}
 	return fmt.Sprintf("status %d", s)
@@ -353,9 +354,9 @@ func (b *bench) eventually(t *testing.T, check func() string) {
 }
 
 // written creates a document at a revision and then writes it several times.
-func (b *bench) written(s store.Store, kind store.Kind, id string, rev, writes int64) store.Doc {
+func (b *bench) written(s driver.Store, kind driver.Kind, id string, rev, writes int64) driver.Doc {
 	b.t.Helper()
-	c := b.put(store.Doc{Kind: kind, ID: id, Group: "g"}, 0)
+	c := b.put(driver.Doc{Kind: kind, ID: id, Group: "g"}, 0)
 	c.Doc.Rev = rev
 	must(b.t, s, c)
 	for range writes {

@@ -7,24 +7,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // watch begins to watch as the session "me" and takes the first notification, which is a Resync. False: this store
 // cannot.
-func (b *bench) watch(ctx context.Context, t *testing.T, s store.Store) (<-chan store.Notification, bool) {
+func (b *bench) watch(ctx context.Context, t *testing.T, s driver.Store) (<-chan driver.Notification, bool) {
 	t.Helper()
-	return b.watchFor(ctx, t, s, store.Interest{Session: "me"})
+	return b.watchFor(ctx, t, s, driver.Interest{Session: "me"})
 }
 
 // watchFor is watch with another interest.
 func (b *bench) watchFor(
-	ctx context.Context, t *testing.T, s store.Store, in store.Interest,
-) (<-chan store.Notification, bool) {
+	ctx context.Context, t *testing.T, s driver.Store, in driver.Interest,
+) (<-chan driver.Notification, bool) {
 	t.Helper()
 	notes, err := s.Watch(ctx, in)
 	if b.db.CannotWatch {
-		if !errors.Is(err, store.ErrCannotWatch) || notes != nil {
+		if !errors.Is(err, driver.ErrCannotWatch) || notes != nil {
 			t.Fatalf("watch: %v, want ErrCannotWatch", err)
 		}
 		return nil, false
@@ -39,7 +39,7 @@ func (b *bench) watchFor(
 }
 
 // next takes the next notification.
-func (b *bench) next(t *testing.T, notes <-chan store.Notification) store.Notification {
+func (b *bench) next(t *testing.T, notes <-chan driver.Notification) driver.Notification {
 	t.Helper()
 	late := time.NewTimer(b.db.Patience)
 	defer late.Stop()
@@ -53,11 +53,11 @@ func (b *bench) next(t *testing.T, notes <-chan store.Notification) store.Notifi
 	case <-late.C:
 		t.Fatalf("no notification within %v", b.db.Patience)
 	}
-	return store.Notification{}
+	return driver.Notification{}
 }
 
 // wantSense checks that a notification makes sense in itself.
-func wantSense(t *testing.T, h store.Notification) {
+func wantSense(t *testing.T, h driver.Notification) {
 	t.Helper()
 	switch {
 	case h.Resync && (h.Kind != "" || h.ID != "" || h.Doc != nil):
@@ -71,7 +71,7 @@ func wantSense(t *testing.T, h store.Notification) {
 
 // wantNotified waits for a notification of d or for a Resync; notes of other things may come before. If the
 // notification has a document it is as d at least.
-func (b *bench) wantNotified(t *testing.T, notes <-chan store.Notification, d store.Doc) {
+func (b *bench) wantNotified(t *testing.T, notes <-chan driver.Notification, d driver.Doc) {
 	t.Helper()
 	for {
 		h := b.next(t, notes)
@@ -96,15 +96,15 @@ func testWatch(b *bench) {
 	if !ok {
 		return
 	}
-	expect := func(c store.Change) {
+	expect := func(c driver.Change) {
 		t.Helper()
 		must(t, writer, c)
 		b.wantNotified(t, notes, c.Doc)
 	}
 	body := []byte(`{"a":1}`)
-	session := store.Doc{Kind: store.KindSession, ID: "other", State: "live", Count: 1, Body: body}
-	override := store.Doc{Kind: store.KindOverride, ID: "pause/g/a", State: "pause", Body: body}
-	mine := store.Doc{Kind: store.KindLock, ID: "g/a", Group: "g", Session: "other", Body: body}
+	session := driver.Doc{Kind: driver.KindSession, ID: "other", State: "live", Count: 1, Body: body}
+	override := driver.Doc{Kind: driver.KindOverride, ID: "pause/g/a", State: "pause", Body: body}
+	mine := driver.Doc{Kind: driver.KindLock, ID: "g/a", Group: "g", Session: "other", Body: body}
 	must(t, writer, b.put(mine, 0))
 
 	expect(b.put(session, 0))
@@ -117,13 +117,13 @@ func testWatch(b *bench) {
 	override.Body = nil
 	expect(b.put(override, 1))
 	must(t, writer, remove(override, 2))
-	b.wantNotified(t, notes, store.Doc{Kind: override.Kind, ID: override.ID})
+	b.wantNotified(t, notes, driver.Doc{Kind: override.Kind, ID: override.ID})
 
 	mine.Session, mine.Next = "", "me"
 	expect(b.put(mine, 1))
 
 	// A mutex is reserved for the next one while others still hold it together, too.
-	mutex := store.Doc{Kind: store.KindMutex, ID: "locks/a", Session: "other", Body: body}
+	mutex := driver.Doc{Kind: driver.KindMutex, ID: "locks/a", Session: "other", Body: body}
 	must(t, writer, b.put(mutex, 0))
 	mutex.Next = "me"
 	expect(b.put(mutex, 1))
@@ -147,7 +147,7 @@ func testWatchMany(b *bench) {
 	writer := b.open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var watches []<-chan store.Notification
+	var watches []<-chan driver.Notification
 	for range 3 {
 		notes, ok := b.watch(ctx, t, b.open(t))
 		if !ok {
@@ -156,7 +156,7 @@ func testWatchMany(b *bench) {
 		watches = append(watches, notes)
 	}
 	for round := range 3 {
-		var changes []store.Change
+		var changes []driver.Change
 		for i := range groups {
 			changes = append(changes, increment(fmt.Sprint("g", i)))
 		}
@@ -170,7 +170,7 @@ func testWatchMany(b *bench) {
 }
 
 // wantAllNotified reads notes until a Resync after which nothing is unknown, or until every group was named.
-func (b *bench) wantAllNotified(t *testing.T, notes <-chan store.Notification, groups int) {
+func (b *bench) wantAllNotified(t *testing.T, notes <-chan driver.Notification, groups int) {
 	t.Helper()
 	missing := map[string]bool{"last2": true}
 	for i := range groups {
@@ -212,7 +212,7 @@ func testWatchEnds(b *bench) {
 
 	ended, stop := context.WithCancel(t.Context())
 	stop()
-	if notes, err := s.Watch(ended, store.Interest{Session: "me"}); err == nil {
+	if notes, err := s.Watch(ended, driver.Interest{Session: "me"}); err == nil {
 		b.wantClosed(t, notes)
 	}
 }
@@ -225,26 +225,26 @@ func testQuietWatch(b *bench) {
 		t.Skip("watches of this store notify of more than they are asked for")
 	}
 	writer := b.open(t)
-	session := store.Doc{Kind: store.KindSession, ID: "s", State: store.StateLive, Count: 1}
+	session := driver.Doc{Kind: driver.KindSession, ID: "s", State: driver.StateLive, Count: 1}
 	claimed := lock("g/a")
 	claimed.Session = "s"
 	must(t, writer, b.put(session, 0), b.put(claimed, 0))
-	notes, ok := b.watchFor(t.Context(), t, b.open(t), store.Interest{Session: "me", Keys: []string{"g/a"}})
+	notes, ok := b.watchFor(t.Context(), t, b.open(t), driver.Interest{Session: "me", Keys: []string{"g/a"}})
 	if !ok {
 		return
 	}
 	for rev := int64(1); rev <= 10; rev++ {
 		session.Count++
 		must(t, writer, b.put(session, rev), b.put(claimed, rev))
-		var locks []store.Change
+		var locks []driver.Change
 		for i := range 20 {
 			d := lock(fmt.Sprint("g/others-", i))
 			d.Session = "s"
 			locks = append(locks, b.put(d, rev-1))
 		}
 		must(t, writer, locks...)
-		for _, kind := range []store.Kind{store.KindMember, store.KindValue, store.KindEvent} {
-			must(t, writer, b.put(store.Doc{Kind: kind, ID: "x"}, rev-1))
+		for _, kind := range []driver.Kind{driver.KindMember, driver.KindValue, driver.KindEvent} {
+			must(t, writer, b.put(driver.Doc{Kind: kind, ID: "x"}, rev-1))
 		}
 	}
 	theirs := lock("g/theirs")
@@ -263,7 +263,7 @@ func testQuietWatch(b *bench) {
 	mine := lock("g/mine")
 	mine.Next, mine.Body = "me", []byte(`{"reason":"Move"}`)
 	claimed.Session = ""
-	for _, c := range []store.Change{b.put(mine, 0), b.put(claimed, 11)} {
+	for _, c := range []driver.Change{b.put(mine, 0), b.put(claimed, 11)} {
 		must(t, writer, c)
 		if n := b.next(t, notes); n.Kind != c.Doc.Kind || n.ID != c.Doc.ID {
 			t.Fatalf("notified of %+v, want %s and nothing before it", n, c.Doc.ID)
@@ -274,7 +274,7 @@ func testQuietWatch(b *bench) {
 }
 
 // wantClosed reads what is left and then the end of the channel.
-func (b *bench) wantClosed(t *testing.T, notes <-chan store.Notification) {
+func (b *bench) wantClosed(t *testing.T, notes <-chan driver.Notification) {
 	t.Helper()
 	late := time.NewTimer(b.db.Patience)
 	defer late.Stop()
@@ -294,17 +294,17 @@ func (b *bench) wantClosed(t *testing.T, notes <-chan store.Notification) {
 func testInterests(b *bench) {
 	t := b.t
 	writer := b.open(t)
-	session := store.Doc{Kind: store.KindSession, ID: "s", State: "live"}
-	override := store.Doc{Kind: store.KindOverride, ID: "pause/g/a", Group: "g"}
+	session := driver.Doc{Kind: driver.KindSession, ID: "s", State: "live"}
+	override := driver.Doc{Kind: driver.KindOverride, ID: "pause/g/a", Group: "g"}
 	tests := map[string]struct {
-		in   store.Interest
-		docs []store.Doc
+		in   driver.Interest
+		docs []driver.Doc
 	}{
-		"nothing named": {store.Interest{}, []store.Doc{session, override}},
-		"one group":     {store.Interest{Groups: []string{"g"}}, []store.Doc{session, override}},
-		"some kinds":    {store.Interest{Kinds: []store.Kind{store.KindSession}}, []store.Doc{session}},
+		"nothing named": {driver.Interest{}, []driver.Doc{session, override}},
+		"one group":     {driver.Interest{Groups: []string{"g"}}, []driver.Doc{session, override}},
+		"some kinds":    {driver.Interest{Kinds: []driver.Kind{driver.KindSession}}, []driver.Doc{session}},
 		"kind and group": {
-			store.Interest{Kinds: []store.Kind{store.KindOverride}, Groups: []string{"f", "g"}}, []store.Doc{override},
+			driver.Interest{Kinds: []driver.Kind{driver.KindOverride}, Groups: []string{"f", "g"}}, []driver.Doc{override},
 		},
 	}
 	for name, tt := range tests {
@@ -323,7 +323,7 @@ func testInterests(b *bench) {
 	}
 	t.Run("counter", func(t *testing.T) {
 		notes, ok := b.watchFor(
-			t.Context(), t, b.open(t), store.Interest{Groups: []string{"g"}, Kinds: []store.Kind{store.KindGroup}},
+			t.Context(), t, b.open(t), driver.Interest{Groups: []string{"g"}, Kinds: []driver.Kind{driver.KindGroup}},
 		)
 		if !ok {
 			return
@@ -334,9 +334,9 @@ func testInterests(b *bench) {
 	if b.db.CannotWatch {
 		return
 	}
-	for want, in := range map[error]store.Interest{
-		store.ErrMalformed: {Kinds: []store.Kind{"thing"}},
-		store.ErrTooLarge:  {Keys: make([]string, store.MaxInterest+1)},
+	for want, in := range map[error]driver.Interest{
+		driver.ErrMalformed: {Kinds: []driver.Kind{"thing"}},
+		driver.ErrTooLarge:  {Keys: make([]string, driver.MaxInterest+1)},
 	} {
 		if _, err := writer.Watch(t.Context(), in); !errors.Is(err, want) {
 			t.Errorf("watch %.100v: %v, want %v", in, err, want)
@@ -350,20 +350,20 @@ func testKeysOfInterest(b *bench) {
 	writer := b.open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	notes, ok := b.watchFor(ctx, t, b.open(t), store.Interest{Keys: []string{"g/a", "g/b"}})
+	notes, ok := b.watchFor(ctx, t, b.open(t), driver.Interest{Keys: []string{"g/a", "g/b"}})
 	if !ok {
 		return
 	}
-	for _, kind := range []store.Kind{store.KindLock, store.KindMutex} {
+	for _, kind := range []driver.Kind{driver.KindLock, driver.KindMutex} {
 		for _, id := range []string{"g/a", "g/b"} {
-			d := store.Doc{Kind: kind, ID: id, Session: "s"}
+			d := driver.Doc{Kind: kind, ID: id, Session: "s"}
 			must(t, writer, b.put(d, 0))
 			d.Session = ""
 			c := b.put(d, 1)
 			must(t, writer, c)
 			b.wantNotified(t, notes, c.Doc)
 		}
-		gone := store.Doc{Kind: kind, ID: "g/b"}
+		gone := driver.Doc{Kind: kind, ID: "g/b"}
 		must(t, writer, remove(gone, 2))
 		b.wantNotified(t, notes, gone)
 	}

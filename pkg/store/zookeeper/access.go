@@ -12,7 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-zookeeper/zk"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
@@ -91,7 +91,7 @@ func (a *access) create(ctx context.Context, path string, data []byte) error {
 
 // decode is what a znode's data say; nil: there is none, or what is there cannot be read, for the reason that malformed
 // is.
-func decode(kind store.Kind, id string, f found) (d *store.Doc, malformed error) {
+func decode(kind driver.Kind, id string, f found) (d *driver.Doc, malformed error) {
 	if f.stat == nil {
 		return nil, nil
 	}
@@ -265,11 +265,11 @@ func causes(user, base string) *engine.Causes {
 		{Is: zk.ErrNoAuth, Advice: who + " may not do this below " + base + ": wrong password, or grant cdrw there"},
 		// The client knows these two by their codes alone.
 		{
-			Says: "unknown error: -125", Means: store.ErrUnavailable,
+			Says: "unknown error: -125", Means: driver.ErrUnavailable,
 			Advice: "a quota on " + base + " or above is exceeded: listquota shows it, setquota raises it",
 		},
 		{
-			Says: "unknown error: -127", Means: store.ErrUnavailable,
+			Says: "unknown error: -127", Means: driver.ErrUnavailable,
 			Advice: "the server sheds load: it throttles requests that wait for too long",
 		},
 		{Is: zk.ErrAuthFailed},

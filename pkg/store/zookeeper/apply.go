@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -21,10 +21,10 @@ type writer struct {
 }
 
 // CAS implements [engine.Backend]: each change is one multi, and all are on their way at once.
-func (w *writer) CAS(ctx context.Context, changes []store.Change, attempt int) ([]engine.Result, error) {
+func (w *writer) CAS(ctx context.Context, changes []driver.Change, attempt int) ([]engine.Result, error) {
 	results := make([]engine.Result, len(changes))
 	each(len(changes), func(i int) {
-		if c := changes[i]; c.Op == store.Increment {
+		if c := changes[i]; c.Op == driver.Increment {
 			results[i] = w.increment(ctx, c)
 		} else {
 			results[i] = w.change(ctx, c, attempt)
@@ -41,7 +41,7 @@ const maxAttempts = 5
 var errLost = errors.New("the connection broke")
 
 // change sends a Put or Delete.
-func (w *writer) change(ctx context.Context, c store.Change, attempt int) engine.Result {
+func (w *writer) change(ctx context.Context, c driver.Change, attempt int) engine.Result {
 	p := w.place(c.Doc.Kind, c.Doc.ID)
 	if attempt >= maxAttempts {
 		err := fmt.Errorf("the znodes of %s, and its entry in %s, do not fit each other: somebody edited them. "+
@@ -67,7 +67,7 @@ func (w *writer) change(ctx context.Context, c store.Change, attempt int) engine
 
 // send sends a Put or Delete as usual. Where the condition did not hold, and the document says that it does, a creation
 // takes the place of what cannot be read, and directories that somebody deleted are made again.
-func (w *writer) send(ctx context.Context, p place, c store.Change, attempt int) error {
+func (w *writer) send(ctx context.Context, p place, c driver.Change, attempt int) error {
 	if attempt > 0 {
 		f, err := w.get(ctx, p.document)
 		if err != nil {
@@ -86,7 +86,7 @@ func (w *writer) send(ctx context.Context, p place, c store.Change, attempt int)
 
 // replaceMalformed puts a creation in the place of a document whose data cannot be read, as they were found. It could
 // never be changed otherwise.
-func (w *writer) replaceMalformed(ctx context.Context, p place, c store.Change, f found) error {
+func (w *writer) replaceMalformed(ctx context.Context, p place, c driver.Change, f found) error {
 	revisions, err := w.children(ctx, p.document, false)
 	if err != nil {
 		return err
@@ -101,33 +101,33 @@ func (w *writer) replaceMalformed(ctx context.Context, p place, c store.Change, 
 
 // plan is the operations of a change. The revision is a znode's name and not ZooKeeper's version, which begins at 0
 // again when a znode is deleted and created.
-func (w *writer) plan(p place, c store.Change) []any {
+func (w *writer) plan(p place, c driver.Change) []any {
 	var ops []any
 	if c.IfRev > 0 {
 		ops = append(ops, remove(p.revision(c.IfRev)), remove(p.entry(c.IfRev)))
 	}
 	switch {
-	case c.Op == store.Delete:
+	case c.Op == driver.Delete:
 		ops = append(ops, remove(p.document))
 	case c.IfRev > 0:
 		ops = append(ops, replace(p.document, engine.Encode(c.Doc), -1))
 	default:
 		ops = append(ops, w.make(p.document, engine.Encode(c.Doc)))
 	}
-	if c.Op != store.Delete {
+	if c.Op != driver.Delete {
 		ops = append(ops, w.make(p.revision(c.Doc.Rev), nil), w.make(p.entry(c.Doc.Rev), nil))
 	}
 	return append(ops, w.touches(c)...)
 }
 
 // touches are writes of the signal znodes of those who may wait for this change.
-func (w *writer) touches(c store.Change) []any {
+func (w *writer) touches(c driver.Change) []any {
 	var ops []any
 	switch {
-	case c.Doc.Kind == store.KindSession && !w.live.heartbeat(c):
+	case c.Doc.Kind == driver.KindSession && !w.live.heartbeat(c):
 		ops = append(ops, replace(w.sessionSignal(), nil, -1))
-	case c.Doc.Kind.Info().Notify != store.NotifyFree:
-	case c.Op == store.Delete:
+	case c.Doc.Kind.Info().Notify != driver.NotifyFree:
+	case c.Op == driver.Delete:
 		ops = append(ops, replace(w.freeSignal(c.Doc.Kind, c.Doc.ID), nil, -1))
 	default:
 		if c.Doc.Next != "" {
@@ -152,7 +152,7 @@ func remove(path string) any { return &zk.DeleteRequest{Path: path, Version: -1}
 
 // increment raises a counter. ZooKeeper cannot count, so it is a change of what was read. The engine sends it again
 // where somebody was faster. Increments of one process take turns.
-func (w *writer) increment(ctx context.Context, c store.Change) engine.Result {
+func (w *writer) increment(ctx context.Context, c driver.Change) engine.Result {
 	turn := w.turns[hash(c.Doc.ID, len(w.turns))]
 	select {
 	case turn <- struct{}{}:
@@ -168,9 +168,9 @@ func (w *writer) increment(ctx context.Context, c store.Change) engine.Result {
 	old, malformed := decode(c.Doc.Kind, c.Doc.ID, f)
 	known := old
 	if malformed != nil {
-		known = &store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: store.MaxRev} // it begins again
+		known = &driver.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: driver.MaxRev} // it begins again
 	}
-	put := store.Change{Op: store.Put, Doc: engine.Incremented(c.Doc, known, w.clock.floor())}
+	put := driver.Change{Op: driver.Put, Doc: engine.Incremented(c.Doc, known, w.clock.floor())}
 	if old != nil {
 		put.IfRev = old.Rev
 	}
@@ -196,20 +196,20 @@ type liveSessions struct {
 }
 
 // heartbeat says whether a change leaves a session live.
-func (l *liveSessions) heartbeat(c store.Change) bool {
+func (l *liveSessions) heartbeat(c driver.Change) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return c.Op == store.Put && c.Doc.State == store.StateLive && c.IfRev > 0 && l.revs[c.Doc.ID] == c.IfRev
+	return c.Op == driver.Put && c.Doc.State == driver.StateLive && c.IfRev > 0 && l.revs[c.Doc.ID] == c.IfRev
 }
 
 // note remembers a change that was applied.
-func (l *liveSessions) note(c store.Change) {
-	if c.Doc.Kind != store.KindSession {
+func (l *liveSessions) note(c driver.Change) {
+	if c.Doc.Kind != driver.KindSession {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.Op != store.Put || c.Doc.State != store.StateLive {
+	if c.Op != driver.Put || c.Doc.State != driver.StateLive {
 		delete(l.revs, c.Doc.ID)
 		return
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -23,15 +23,15 @@ import (
 // that nothing has changed, and a refreshed cache is as new as the server at hand.
 type cache struct {
 	*access
-	kind    store.Kind
-	changed func(kind store.Kind, old, d *store.Doc) // gets what each refresh found
-	busy    chan struct{}                            // held by the refresh under way
+	kind    driver.Kind
+	changed func(kind driver.Kind, old, d *driver.Doc) // gets what each refresh found
+	busy    chan struct{}                              // held by the refresh under way
 	buckets []bucket
 	looked  atomic.Int64 // names and documents read, for tests
 
 	mu         sync.RWMutex
-	docs       map[string]*store.Doc       // by their znodes' names; no one changes a document
-	unreadable map[string]store.Unreadable // what is there and is no document, by the same names
+	docs       map[string]*driver.Doc       // by their znodes' names; no one changes a document
+	unreadable map[string]driver.Unreadable // what is there and is no document, by the same names
 }
 
 // bucket is one directory of the index.
@@ -43,11 +43,11 @@ type bucket struct {
 	revs       map[string]int64 // by name, as the index had them
 }
 
-func newCache(a *access, kind store.Kind, changed func(store.Kind, *store.Doc, *store.Doc)) *cache {
+func newCache(a *access, kind driver.Kind, changed func(driver.Kind, *driver.Doc, *driver.Doc)) *cache {
 	m := &cache{
 		access: a, kind: kind, changed: changed, busy: make(chan struct{}, 1),
-		buckets: make([]bucket, buckets(kind)), docs: map[string]*store.Doc{},
-		unreadable: map[string]store.Unreadable{},
+		buckets: make([]bucket, buckets(kind)), docs: map[string]*driver.Doc{},
+		unreadable: map[string]driver.Unreadable{},
 	}
 	for i := range m.buckets {
 		m.buckets[i].path = a.index(kind, i)
@@ -160,7 +160,7 @@ func (m *cache) load(ctx context.Context, look []*bucket) error {
 }
 
 // loadOne reads one document by its znode's name, as look does.
-func (m *cache) loadOne(ctx context.Context, name string) (id string, d *store.Doc, malformed, err error) {
+func (m *cache) loadOne(ctx context.Context, name string) (id string, d *driver.Doc, malformed, err error) {
 	id, ok := unescape(name)
 	if !ok {
 		return "", nil, nil, nil // a name that no document has
@@ -171,11 +171,11 @@ func (m *cache) loadOne(ctx context.Context, name string) (id string, d *store.D
 }
 
 // put takes a document into the cache; nil: it is gone, or malformed.
-func (m *cache) put(name, id string, d *store.Doc, malformed error) {
+func (m *cache) put(name, id string, d *driver.Doc, malformed error) {
 	m.mu.Lock()
 	delete(m.unreadable, name)
 	if malformed != nil {
-		m.unreadable[name] = store.Unreadable{Kind: m.kind, ID: id, Err: malformed}
+		m.unreadable[name] = driver.Unreadable{Kind: m.kind, ID: id, Err: malformed}
 	}
 	old := m.docs[name]
 	if d == nil {
@@ -190,9 +190,9 @@ func (m *cache) put(name, id string, d *store.Doc, malformed error) {
 }
 
 // find answers a query from the cache.
-func (m *cache) find(q store.Query) engine.Page {
+func (m *cache) find(q driver.Query) engine.Page {
 	m.mu.RLock()
-	var matching []store.Doc
+	var matching []driver.Doc
 	for _, d := range m.docs {
 		if engine.Matches(d, q) {
 			matching = append(matching, *d)

@@ -10,14 +10,14 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // cached is a store with one lock, g/a at revision 1, and its cache of locks.
-func cached(t *testing.T) (store.Store, *cache) {
+func cached(t *testing.T) (driver.Store, *cache) {
 	t.Helper()
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
 	s, err := Open(t.Context(), Options{URI: uri, Timeout: 20 * time.Second})
@@ -25,18 +25,18 @@ func cached(t *testing.T) (store.Store, *cache) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close(context.Background()) }) // it always is nil
-	outs, err := s.Apply(t.Context(), store.Change{Doc: store.Doc{
-		Kind: store.KindLock, ID: "g/a", Group: "g", Rev: 1, WriterID: store.WriterID{Session: "writer", Seq: 1},
+	outs, err := s.Apply(t.Context(), driver.Change{Doc: driver.Doc{
+		Kind: driver.KindLock, ID: "g/a", Group: "g", Rev: 1, WriterID: driver.WriterID{Session: "writer", Seq: 1},
 	}})
-	if err != nil || outs[0].Status != store.Applied {
+	if err != nil || outs[0].Status != driver.Applied {
 		t.Fatalf("%+v, %v", outs, err)
 	}
-	return s, of(s).hub.caches[store.KindLock]
+	return s, of(s).hub.caches[driver.KindLock]
 }
 
-func wantListed(t *testing.T, s store.Store, n int) {
+func wantListed(t *testing.T, s driver.Store, n int) {
 	t.Helper()
-	r, err := s.List(t.Context(), store.KindLock, store.Query{})
+	r, err := s.List(t.Context(), driver.KindLock, driver.Query{})
 	if err != nil || len(r.Docs) != n {
 		t.Errorf("listed %+v, %v; want %d locks", r.Docs, err, n)
 	}
@@ -58,7 +58,7 @@ func TestRefreshGoesOnAfterOneThatFailed(t *testing.T) {
 func TestDirectoryOfTheIndexIsDeleted(t *testing.T) {
 	s, _ := cached(t)
 	wantListed(t, s, 1)
-	p := of(s).place(store.KindLock, "g/a")
+	p := of(s).place(driver.KindLock, "g/a")
 	for _, path := range []string{p.entry(1), p.index} {
 		if err := of(s).client.conn().Delete(path, -1); err != nil {
 			t.Fatal(err)
@@ -86,7 +86,7 @@ func TestListsAreCompleteWhileOthersFail(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindZooKeeper)
 	uri := server.Database()
 	link := server.Link()
-	var clients []store.Store
+	var clients []driver.Store
 	for _, at := range []string{uri, server.Via(link, uri)} {
 		s, err := Open(t.Context(), Options{URI: at, Timeout: 20 * time.Second})
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // clock is what replies say of the ensemble's clock, and of the number of its last transaction. Both come with the
@@ -85,7 +85,7 @@ func (c *clock) baseFor(least int64) int64 {
 const floorFactor = 32
 
 // floorOf is the least floor of a store that is opened at ms, in Unix ms.
-func floorOf(ms int64) int64 { return min(max(ms, 0), store.MaxMark/(2*floorFactor)) * floorFactor }
+func floorOf(ms int64) int64 { return min(max(ms, 0), driver.MaxMark/(2*floorFactor)) * floorFactor }
 
 // base is how new this client's knowledge of BASE/floor is. A watch says when others raise it.
 type base struct {
@@ -129,7 +129,7 @@ func (a *access) learnBase(ctx context.Context) error {
 // parseBase reads what is in BASE/floor; false: it was edited, and is none.
 func parseBase(data []byte) (base int64, ok bool) {
 	base, err := strconv.ParseInt(string(data), 10, 64)
-	return base, err == nil && base >= 0 && base <= store.MaxMark
+	return base, err == nil && base >= 0 && base <= driver.MaxMark
 }
 
 // readBase reads what is added to transactions' numbers, and the znode's version.
@@ -140,12 +140,12 @@ func (s *setup) readBase(ctx context.Context) (version int32, err error) {
 	}
 	if f.stat == nil {
 		return 0, fmt.Errorf("%w: %s was deleted: write to it a number above every token",
-			store.ErrInvalid, s.floorPath())
+			driver.ErrInvalid, s.floorPath())
 	}
 	base, ok := parseBase(f.data)
 	if !ok {
-		return 0, fmt.Errorf("%w: %s holds no number from 0 to %d", store.ErrInvalid, s.floorPath(),
-			int64(store.MaxMark))
+		return 0, fmt.Errorf("%w: %s holds no number from 0 to %d", driver.ErrInvalid, s.floorPath(),
+			int64(driver.MaxMark))
 	}
 	s.clock.raiseBase(base)
 	return f.stat.Version, nil

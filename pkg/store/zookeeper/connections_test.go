@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/pkg/store/zookeeper"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -47,9 +48,9 @@ func TestOneConnectionAReplica(t *testing.T) {
 		})
 	}
 	has("before", 0)
-	s := storetest.Open(t, store.Config{URI: uri})
+	s := storetest.Open(t, driver.Config{URI: uri})
 	for range 3 {
-		_, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+		_, err := s.Watch(t.Context(), driver.Interest{Session: "me"})
 		must(t, err)
 	}
 	var all sync.WaitGroup
@@ -57,8 +58,8 @@ func TestOneConnectionAReplica(t *testing.T) {
 		all.Go(func() {
 			id := fmt.Sprint("g/", i)
 			_, applied := s.Apply(t.Context(), put(lock(id), 0))
-			_, read := s.Read(t.Context(), store.KindLock, id)
-			_, listed := s.List(t.Context(), store.KindLock, store.Query{})
+			_, read := s.Read(t.Context(), driver.KindLock, id)
+			_, listed := s.List(t.Context(), driver.KindLock, driver.Query{})
 			for _, err := range []error{applied, read, listed} {
 				if err != nil {
 					t.Error(err)
@@ -75,7 +76,7 @@ func TestOneConnectionAReplica(t *testing.T) {
 	has("after an inspection", 1)
 	guard, err := zookeeper.Open(t.Context(), zookeeper.Options{URI: uri, Timeout: patient, Existing: true})
 	must(t, err)
-	apply(t.Context(), t, guard, store.Applied, put(lock("g/guard"), 0))
+	apply(t.Context(), t, guard, driver.Applied, put(lock("g/guard"), 0))
 	if n := connections(t, server.Addr); n != 2 {
 		t.Errorf("%d connections with a guard, want 2", n)
 	}

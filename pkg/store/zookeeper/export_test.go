@@ -3,12 +3,12 @@ package zookeeper
 import (
 	"reflect"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // Looked is how many names of the index and documents the client's lists have read.
-func Looked(s store.Store) (all int64) {
+func Looked(s driver.Store) (all int64) {
 	for _, c := range of(s).hub.caches {
 		all += c.looked.Load()
 	}
@@ -16,21 +16,21 @@ func Looked(s store.Store) (all int64) {
 }
 
 // Document is the path of a document's data.
-func Document(s store.Store, kind store.Kind, id string) string {
+func Document(s driver.Store, kind driver.Kind, id string) string {
 	return of(s).place(kind, id).document
 }
 
 // Entry is the path of a document's line in the index.
-func Entry(s store.Store, kind store.Kind, id string, rev int64) string {
+func Entry(s driver.Store, kind driver.Kind, id string, rev int64) string {
 	return of(s).place(kind, id).entry(rev)
 }
 
 // Schema is the path of the layout's version.
-func Schema(s store.Store) string { return of(s).schemaPath() }
+func Schema(s driver.Store) string { return of(s).schemaPath() }
 
 // Channels is how many channels the library keeps for watches that have not fired. No connection may be coming or
 // going.
-func Channels(s store.Store) (all int) {
+func Channels(s driver.Store) (all int) {
 	watchers := reflect.ValueOf(of(s).client.conn()).Elem().FieldByName("watchers")
 	for each := watchers.MapRange(); each.Next(); {
 		all += each.Value().Len()
@@ -38,4 +38,4 @@ func Channels(s store.Store) (all int) {
 	return all
 }
 
-func of(s store.Store) *backend { return s.(*engine.Store).Backend().(*backend) }
+func of(s driver.Store) *backend { return s.(*engine.Store).Backend().(*backend) }

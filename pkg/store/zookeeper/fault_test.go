@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/pkg/store/zookeeper"
 	"github.com/shardctl/shardctl/test/suites"
@@ -40,9 +40,9 @@ const elections = time.Minute
 
 // through has faults act on clients of a URI.
 func through(uri string) storetest.Faults {
-	return storetest.Faults{Call: brief, Patience: elections, Open: func(t *testing.T) store.Store {
+	return storetest.Faults{Call: brief, Patience: elections, Open: func(t *testing.T) driver.Store {
 		t.Helper()
-		return storetest.Open(t, store.Config{URI: uri})
+		return storetest.Open(t, driver.Config{URI: uri})
 	}}
 }
 
@@ -92,15 +92,15 @@ func TestDeposedLeaderIsNotBelieved(t *testing.T) {
 	uri := ensemble.Database()
 	for round := range int64(3) {
 		leader := ensemble.Leader()
-		inside := storetest.Open(t, store.Config{URI: at(ensemble, uri, leader.Addr)})
+		inside := storetest.Open(t, driver.Config{URI: at(ensemble, uri, leader.Addr)})
 		var addrs []string
 		for _, s := range ensemble.Others(leader) {
 			addrs = append(addrs, s.Addr)
 		}
-		outside := storetest.Open(t, store.Config{
+		outside := storetest.Open(t, driver.Config{
 			URI: at(ensemble, uri, strings.Join(addrs, ",")), Timeout: patient,
 		})
-		apply(t.Context(), t, inside, store.Applied, put(lock("g/a"), 2*round))
+		apply(t.Context(), t, inside, driver.Applied, put(lock("g/a"), 2*round))
 		leader.Freeze()
 		change := put(lock("g/a"), 2*round+1)
 		await(t, "the others write", func() bool {
@@ -108,12 +108,12 @@ func TestDeposedLeaderIsNotBelieved(t *testing.T) {
 			defer cancel()
 			outs, err := outside.Apply(limited, change)
 			must(t, err)
-			return outs[0].Status == store.Applied
+			return outs[0].Status == driver.Applied
 		})
-		reading := make(chan *store.Doc, 1)
+		reading := make(chan *driver.Doc, 1)
 		go func() { // sent while the leader still stands
 			for {
-				r, err := inside.Read(t.Context(), store.KindLock, "g/a")
+				r, err := inside.Read(t.Context(), driver.KindLock, "g/a")
 				if err == nil {
 					reading <- &r.Docs[0]
 					return
@@ -134,12 +134,12 @@ func TestClientIsCutOff(t *testing.T) {
 	suites.NeedWhole(t, suites.Stores, "real servers")
 	server := testservers.Shared(t, testservers.KindZooKeeper)
 	uri, link := server.Database(), server.Link()
-	s := storetest.Open(t, store.Config{URI: server.Via(link, uri)})
-	beside := storetest.Open(t, store.Config{URI: uri})
-	notes, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	s := storetest.Open(t, driver.Config{URI: server.Via(link, uri)})
+	beside := storetest.Open(t, driver.Config{URI: uri})
+	notes, err := s.Watch(t.Context(), driver.Interest{Session: "me"})
 	must(t, err)
 	wantResync(t, notes)
-	w := through("").Write(t, storetest.Open(t, store.Config{URI: server.Via(link, uri)}))
+	w := through("").Write(t, storetest.Open(t, driver.Config{URI: server.Via(link, uri)}))
 	for _, pause := range []time.Duration{0, 6 * time.Second} { // a session lives for 4 s
 		w.GoOn(t)
 		if pause == 0 {
@@ -148,7 +148,7 @@ func TestClientIsCutOff(t *testing.T) {
 			link.Block()
 			reserved := lock(fmt.Sprint("g/", pause))
 			reserved.Next = "me"
-			apply(t.Context(), t, beside, store.Applied, put(reserved, 0))
+			apply(t.Context(), t, beside, driver.Applied, put(reserved, 0))
 			time.Sleep(pause) // longer than the session lives
 			link.Unblock()
 		}
@@ -156,9 +156,9 @@ func TestClientIsCutOff(t *testing.T) {
 		w.GoOn(t)
 		next := lock(fmt.Sprint("g/after", pause))
 		next.Next = "me"
-		apply(t.Context(), t, beside, store.Applied, put(next, 0))
+		apply(t.Context(), t, beside, driver.Applied, put(next, 0))
 		wantNotified(t, notes, next.ID)
-		listed, err := s.List(t.Context(), store.KindLock, store.Query{From: next.ID, Limit: 1})
+		listed, err := s.List(t.Context(), driver.KindLock, driver.Query{From: next.ID, Limit: 1})
 		must(t, err)
 		if len(listed.Docs) != 1 || listed.Docs[0].ID != next.ID {
 			t.Errorf("listed %+v, want %s", listed.Docs, next.ID)
@@ -174,9 +174,9 @@ func TestChannelsOfWatchesDoNotPileUp(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindZooKeeper)
 	uri, link := server.Database(), server.Link()
 	known := strings.Replace(uri, "zk://", "zk://me:secret@", 1)
-	s := storetest.Open(t, store.Config{URI: server.Via(link, known)})
-	beside := storetest.Open(t, store.Config{URI: known})
-	notes, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	s := storetest.Open(t, driver.Config{URI: server.Via(link, known)})
+	beside := storetest.Open(t, driver.Config{URI: known})
+	notes, err := s.Watch(t.Context(), driver.Interest{Session: "me"})
 	must(t, err)
 	wantResync(t, notes)
 	before, most := zookeeper.Channels(s), 0
@@ -185,7 +185,7 @@ func TestChannelsOfWatchesDoNotPileUp(t *testing.T) {
 		wantResync(t, notes)
 		free := lock(fmt.Sprint("g/", i))
 		free.Next = "me"
-		apply(t.Context(), t, beside, store.Applied, put(free, 0))
+		apply(t.Context(), t, beside, driver.Applied, put(free, 0))
 		wantNotified(t, notes, free.ID)
 		most = max(most, zookeeper.Channels(s))
 	}
@@ -195,17 +195,17 @@ func TestChannelsOfWatchesDoNotPileUp(t *testing.T) {
 	}
 }
 
-func wantResync(t *testing.T, notes <-chan store.Notification) {
+func wantResync(t *testing.T, notes <-chan driver.Notification) {
 	t.Helper()
-	wantNote(t, notes, "a Resync", func(n store.Notification) bool { return n.Resync })
+	wantNote(t, notes, "a Resync", func(n driver.Notification) bool { return n.Resync })
 }
 
-func wantNotified(t *testing.T, notes <-chan store.Notification, id string) {
+func wantNotified(t *testing.T, notes <-chan driver.Notification, id string) {
 	t.Helper()
-	wantNote(t, notes, id, func(n store.Notification) bool { return n.ID == id })
+	wantNote(t, notes, id, func(n driver.Notification) bool { return n.ID == id })
 }
 
-func wantNote(t *testing.T, notes <-chan store.Notification, what string, f func(store.Notification) bool) {
+func wantNote(t *testing.T, notes <-chan driver.Notification, what string, f func(driver.Notification) bool) {
 	t.Helper()
 	late := time.After(patient)
 	for {
@@ -239,7 +239,7 @@ func TestOpenWithoutMajority(t *testing.T) {
 				must(t, s.Close(t.Context()))
 				return false
 			}
-			if !errors.Is(err, store.ErrUnavailable) {
+			if !errors.Is(err, driver.ErrUnavailable) {
 				t.Fatal(err)
 			}
 			return strings.Contains(err.Error(), says) && strings.Contains(err.Error(), "no majority")

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -37,19 +37,19 @@ func TestHeartbeatsLeaveOneSmallTransaction(t *testing.T) {
 	const snapshots = 3
 	server := testservers.Start(t, testservers.KindZooKeeper, "snapCount=1000", "autopurge.snapRetainCount=3",
 		"autopurge.purgeInterval=1")
-	s := storetest.Open(t, store.Config{URI: server.Database()})
+	s := storetest.Open(t, driver.Config{URI: server.Database()})
 	const id = "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"
-	heartbeat := func(rev int64) store.Change {
-		return store.Change{IfRev: rev, Doc: store.Doc{
-			Kind: store.KindSession, ID: id, Rev: rev + 1, State: store.StateLive, Count: rev + 1,
-			WriterID: store.WriterID{Session: id, Seq: rev + 1},
+	heartbeat := func(rev int64) driver.Change {
+		return driver.Change{IfRev: rev, Doc: driver.Doc{
+			Kind: driver.KindSession, ID: id, Rev: rev + 1, State: driver.StateLive, Count: rev + 1,
+			WriterID: driver.WriterID{Session: id, Seq: rev + 1},
 			Body:     []byte(`{"instance":"web-1","lease":20000,"version":"1.0.0"}`),
 		}}
 	}
-	apply(t.Context(), t, s, store.Applied, heartbeat(0))
+	apply(t.Context(), t, s, driver.Applied, heartbeat(0))
 	_, before := dataFiles(t, server, "log")
 	for rev := int64(1); rev <= heartbeats; rev++ {
-		apply(t.Context(), t, s, store.Applied, heartbeat(rev))
+		apply(t.Context(), t, s, driver.Applied, heartbeat(rev))
 	}
 	logs, after := dataFiles(t, server, "log")
 	taken, size := dataFiles(t, server, "snapshot")

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -33,7 +33,7 @@ func TestLeasesOutliveTheirLeader(t *testing.T) {
 	defer group.Wait()
 	defer stop()
 	for m := range members {
-		db := storetest.Open(t, store.Config{URI: uri, Timeout: lease / 6})
+		db := storetest.Open(t, driver.Config{URI: uri, Timeout: lease / 6})
 		e, err := elect.Start(ctx, elect.Config{
 			Store: db, Member: elect.Member{Instance: fmt.Sprint("member-", m)}, LeaseDuration: lease,
 			OnStuck: func(stuck []elect.Key) { t.Errorf("stuck: %v", stuck) },

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Directories of a kind. One reply lists a whole directory, and Java's clients take a megabyte at most. Kinds with a
@@ -17,11 +17,11 @@ const (
 )
 
 // buckets is how many directories the documents of a kind are spread over. It is part of the layout.
-func buckets(kind store.Kind) int {
+func buckets(kind driver.Kind) int {
 	switch kind {
-	case store.KindLock, store.KindValue, store.KindEvent, store.KindMutex, store.KindRequest:
+	case driver.KindLock, driver.KindValue, driver.KindEvent, driver.KindMutex, driver.KindRequest:
 		return manyBuckets
-	case store.KindSession, store.KindMember, store.KindGroup, store.KindOverride:
+	case driver.KindSession, driver.KindMember, driver.KindGroup, driver.KindOverride:
 	}
 	return fewBuckets
 }
@@ -42,14 +42,14 @@ func (l layout) floorPath() string   { return l.base + "/floor" }
 func (l layout) barrierPath() string { return l.base + "/barrier" }
 
 // documents is a directory of documents.
-func (l layout) documents(kind store.Kind, bucket int) string {
+func (l layout) documents(kind driver.Kind, bucket int) string {
 	return l.dir("documents", kind, bucket)
 }
 
 // index is a directory of the index.
-func (l layout) index(kind store.Kind, bucket int) string { return l.dir("index", kind, bucket) }
+func (l layout) index(kind driver.Kind, bucket int) string { return l.dir("index", kind, bucket) }
 
-func (l layout) dir(of string, kind store.Kind, bucket int) string {
+func (l layout) dir(of string, kind driver.Kind, bucket int) string {
 	return fmt.Sprintf("%s/%s/%s/%02x", l.base, of, kind.Info().Plural, bucket)
 }
 
@@ -58,11 +58,11 @@ func (l layout) sessionSignal() string { return l.base + "/bells/sessions" }
 
 // freeSignal is written for one of many sessions when a lock or a mutex is reserved for it, and for one of many IDs
 // when that has lost its owner. Each kind has its own.
-func (l layout) freeSignal(kind store.Kind, sessionOrID string) string {
+func (l layout) freeSignal(kind driver.Kind, sessionOrID string) string {
 	return l.freeSignalOf(kind, hash(sessionOrID, manyBuckets))
 }
 
-func (l layout) freeSignalOf(kind store.Kind, bucket int) string {
+func (l layout) freeSignalOf(kind driver.Kind, bucket int) string {
 	return fmt.Sprintf("%s/bells/%s-%02x", l.base, kind.Info().Plural, bucket)
 }
 
@@ -70,8 +70,8 @@ func (l layout) freeSignalOf(kind store.Kind, bucket int) string {
 // named above.
 func (l layout) directories() []string {
 	all := []string{l.base + "/bells", l.base + "/documents", l.base + "/index", l.barrierPath(), l.sessionSignal()}
-	for _, kind := range store.Kinds() {
-		if kind.Info().Notify == store.NotifyFree {
+	for _, kind := range driver.Kinds() {
+		if kind.Info().Notify == driver.NotifyFree {
 			for bucket := range manyBuckets {
 				all = append(all, l.freeSignalOf(kind, bucket))
 			}
@@ -93,7 +93,7 @@ type place struct {
 	index    string // the directory of the index that it is in
 }
 
-func (l layout) place(kind store.Kind, id string) place {
+func (l layout) place(kind driver.Kind, id string) place {
 	bucket, name := hash(id, buckets(kind)), escape(id)
 	return place{name: name, document: l.documents(kind, bucket) + "/" + name, index: l.index(kind, bucket)}
 }

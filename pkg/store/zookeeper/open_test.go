@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/pkg/store/zookeeper"
 	"github.com/shardctl/shardctl/test/testprocess"
@@ -31,9 +32,9 @@ func TestChrootIsNotThere(t *testing.T) {
 	o := zookeeper.Options{URI: with(uri, "app") + "/deeper/still", Timeout: patient}
 	looks := o
 	looks.Existing = true
-	storetest.WantRefused(t, looks, store.ErrInvalid, "no replica has set up "+chroot+"/deeper/still/shardctl/default yet")
+	storetest.WantRefused(t, looks, driver.ErrInvalid, "no replica has set up "+chroot+"/deeper/still/shardctl/default yet")
 	s := storetest.Open(t, o)
-	apply(t.Context(), t, s, store.Applied, put(lock("g/a"), 0))
+	apply(t.Context(), t, s, driver.Applied, put(lock("g/a"), 0))
 	if _, _, err := conn.GetACL(chroot + "/deeper"); !errors.Is(err, zk.ErrNoAuth) {
 		t.Errorf("anyone sees the rights of the chroot: %v", err)
 	}
@@ -44,7 +45,7 @@ func TestNobodyAnswers(t *testing.T) {
 	must(t, err)
 	addr := l.Addr().String()
 	_ = l.Close()
-	storetest.WantRefused(t, store.Config{URI: "zk://" + addr, Timeout: time.Second}, store.ErrUnavailable,
+	storetest.WantRefused(t, driver.Config{URI: "zk://" + addr, Timeout: time.Second}, driver.ErrUnavailable,
 		"no session with ZooKeeper", "refused")
 }
 
@@ -61,17 +62,17 @@ func TestUsers(t *testing.T) {
 		{URI: strings.Replace(with(uri, "app"), "secret", "wrong-secret", 1)},
 	} {
 		o.Timeout = patient
-		storetest.WantRefused(t, o, store.ErrInvalid, "may not do this below "+chroot, "wrong password, or grant cdrw there")
+		storetest.WantRefused(t, o, driver.ErrInvalid, "may not do this below "+chroot, "wrong password, or grant cdrw there")
 	}
-	storetest.Open(t, store.Config{URI: with(uri, "app")})
+	storetest.Open(t, driver.Config{URI: with(uri, "app")})
 	found, _, err := conn.GetACL(chroot + "/shardctl/default/schema")
 	if !errors.Is(err, zk.ErrNoAuth) {
 		t.Errorf("anyone sees rights %v, %v", found, err)
 	}
-	storetest.WantRefused(t, store.Config{URI: with(uri, "other"), Timeout: patient}, store.ErrInvalid, "user other")
+	storetest.WantRefused(t, driver.Config{URI: with(uri, "other"), Timeout: patient}, driver.ErrInvalid, "user other")
 
 	storetest.Rights{
-		Writer: store.Config{URI: with(uri, "app")}, Reader: store.Config{URI: with(uri, "ops")}, Grant: func() {
+		Writer: driver.Config{URI: with(uri, "app")}, Reader: driver.Config{URI: with(uri, "ops")}, Grant: func() {
 			must(t, conn.AddAuth("digest", []byte("app:secret-app")))
 			readable(t, conn, chroot, append(zk.DigestACL(zk.PermRead, "ops", "secret-ops"),
 				zk.DigestACL(zk.PermAll, "app", "secret-app")...))
@@ -93,7 +94,7 @@ func readable(t *testing.T, conn *zk.Conn, path string, acl []zk.ACL) {
 
 func TestNothingSetUpYet(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	storetest.WantRefused(t, store.Config{URI: uri, Timeout: patient, Existing: true}, store.ErrInvalid,
+	storetest.WantRefused(t, driver.Config{URI: uri, Timeout: patient, Existing: true}, driver.ErrInvalid,
 		"no replica has set up /")
 }
 
@@ -105,7 +106,7 @@ func TestTooOld(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	go pretend(l, server.Addr)
 	uri := strings.Replace(server.Database(), server.Addr, l.Addr().String(), 1)
-	storetest.WantRefused(t, store.Config{URI: uri, Timeout: patient}, store.ErrInvalid,
+	storetest.WantRefused(t, driver.Config{URI: uri, Timeout: patient}, driver.ErrInvalid,
 		"ZooKeeper 3.4.14 is too old, want 3.5 or later")
 }
 
@@ -167,7 +168,7 @@ func TestTLS(t *testing.T) {
 		"authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider")
 	uri := strings.Replace(server.Database(), server.Addr, fmt.Sprintf("127.0.0.1:%d", ports[0]), 1)
 	other, otherKey := testprocess.Certificate(t, "other")
-	refused := storetest.Refusal{Kind: store.ErrUnavailable, Says: "certificate"}
+	refused := storetest.Refusal{Kind: driver.ErrUnavailable, Says: "certificate"}
 	storetest.TLS{
 		URI:       func(f storetest.Files) string { return uri + f.Params() },
 		Right:     storetest.Files{Authority: cert, Cert: cert, Key: key},
@@ -177,7 +178,7 @@ func TestTLS(t *testing.T) {
 }
 
 func TestProblemsAndInspection(t *testing.T) {
-	s := storetest.Open(t, store.Config{
+	s := storetest.Open(t, driver.Config{
 		URI: testservers.Shared(t, testservers.KindZooKeeper).Database(), Timeout: patient,
 	})
 	if all := store.Problems(s); len(all) != 1 || all[0].Reason != zookeeper.ReasonStandalone {
@@ -211,14 +212,14 @@ func TestBaseThatIsThere(t *testing.T) {
 		_, err := conn.SetACL(path, zk.WorldACL(zk.PermRead), -1)
 		must(t, err)
 	}
-	s := storetest.Open(t, store.Config{URI: uri})
-	apply(t.Context(), t, s, store.Applied, put(lock("g/a"), 0))
+	s := storetest.Open(t, driver.Config{URI: uri})
+	apply(t.Context(), t, s, driver.Applied, put(lock("g/a"), 0))
 }
 
 // Three servers raise no problem, and say how soon a silent leader is replaced.
 func TestInspectEnsemble(t *testing.T) {
 	ensemble := testservers.StartZooKeepers(t, 3)
-	s := storetest.Open(t, store.Config{URI: ensemble.Database()})
+	s := storetest.Open(t, driver.Config{URI: ensemble.Database()})
 	if all := store.Problems(s); len(all) > 0 {
 		t.Errorf("problems %+v", all)
 	}

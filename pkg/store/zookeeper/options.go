@@ -6,18 +6,18 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
-// DefaultDatabase is the znode that holds the clusters, unless a [store.Config] names another one.
+// DefaultDatabase is the znode that holds the clusters, unless a [driver.Config] names another one.
 const DefaultDatabase = "shardctl"
 
 // Options say which ensemble to use, and how. The URI is zk://[USER:PASSWORD@]HOST[:PORT],…[/CHROOT] with the
 // parameters tls, tlsCAFile, tlsCertFile and tlsKeyFile. Database is the znode below CHROOT, and the cluster the one
 // below that. Give the timeout a sixth of the lease's duration. Existing needs the right to read alone.
-type Options = store.Config
+type Options = driver.Config
 
 const (
 	scheme      = "zk"
@@ -32,13 +32,13 @@ var (
 	chroot       = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`)
 )
 
-// parseURI reads a URI. Errors are a [store.FieldError].
+// parseURI reads a URI. Errors are a [driver.FieldError].
 func parseURI(uri string) (storeuri.URI, error) {
 	u, err := syntax.Parse(uri)
 	if err != nil {
 		return u, err
 	}
-	refuse := func(text string) (storeuri.URI, error) { return u, &store.FieldError{Field: "uri", Text: text} }
+	refuse := func(text string) (storeuri.URI, error) { return u, &driver.FieldError{Field: "uri", Text: text} }
 	switch {
 	case u.Scheme != scheme:
 		return refuse("must be " + form)
@@ -55,19 +55,19 @@ func parseURI(uri string) (storeuri.URI, error) {
 	return u, err
 }
 
-func init() { store.Register(scheme, registered{}) }
+func init() { driver.Register(scheme, registered{}) }
 
 // registered is what the registry knows of ZooKeeper.
 type registered struct{}
 
-// Name implements [store.Driver].
+// Name implements [driver.Driver].
 func (registered) Name() string { return "zookeeper" }
 
-// Form implements [store.Driver].
+// Form implements [driver.Driver].
 func (registered) Form(string) string { return scheme + "://HOST,…[/CHROOT]" }
 
-// Parse implements [store.Driver].
-func (registered) Parse(c store.Config) (store.Config, error) {
+// Parse implements [driver.Driver].
+func (registered) Parse(c driver.Config) (driver.Config, error) {
 	c, err := engine.Complete(c)
 	if err != nil {
 		return c, err
@@ -77,7 +77,7 @@ func (registered) Parse(c store.Config) (store.Config, error) {
 	}
 	c.Database = cmp.Or(c.Database, DefaultDatabase)
 	if !databaseName.MatchString(c.Database) || c.Database == "zookeeper" {
-		return c, &store.FieldError{
+		return c, &driver.FieldError{
 			Field: "database", Text: "must be 1 to 63 letters, digits, '.', '-' and '_', not begin with '.', and not " +
 				"be zookeeper",
 		}
@@ -85,8 +85,10 @@ func (registered) Parse(c store.Config) (store.Config, error) {
 	return c, nil
 }
 
-// Redact implements [store.Driver].
+// Redact implements [driver.Driver].
 func (registered) Redact(uri string) string { return storeuri.Secrets(nil).Redact(uri) }
 
-// Open implements [store.Driver].
-func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) { return Open(ctx, c) }
+// Open implements [driver.Driver].
+func (registered) Open(ctx context.Context, c driver.Config) (driver.Store, error) {
+	return Open(ctx, c)
+}

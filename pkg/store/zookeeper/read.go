@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -27,14 +27,14 @@ type reader struct {
 
 // read is linearizable. The order of answers is kept within a generation only, so it begins again when that has
 // changed.
-func (r *reader) read(ctx context.Context, kind store.Kind, ids []string) (engine.Page, error) {
+func (r *reader) read(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == "" })
 	for {
 		generation, err := r.barrier.pass(ctx)
 		if err != nil {
 			return engine.Page{}, err
 		}
-		docs, malformed := make([]*store.Doc, len(ids)), make([]error, len(ids))
+		docs, malformed := make([]*driver.Doc, len(ids)), make([]error, len(ids))
 		errs := make([]error, len(ids), len(ids)+1)
 		each(len(ids), func(i int) { docs[i], malformed[i], errs[i] = r.look(ctx, kind, ids[i]) })
 		err, same := firstOf(append(errs, r.learnBase(ctx))), r.client.generation.Load() == generation
@@ -52,7 +52,7 @@ func (r *reader) read(ctx context.Context, kind store.Kind, ids []string) (engin
 				all.Docs = append(all.Docs, *docs[i])
 			}
 			if malformed[i] != nil {
-				all.Unreadable = append(all.Unreadable, store.Unreadable{Kind: kind, ID: ids[i], Err: malformed[i]})
+				all.Unreadable = append(all.Unreadable, driver.Unreadable{Kind: kind, ID: ids[i], Err: malformed[i]})
 			}
 		}
 		return all, nil
@@ -61,7 +61,7 @@ func (r *reader) read(ctx context.Context, kind store.Kind, ids []string) (engin
 
 // look reads one document from the server at hand, or why what is there cannot be read. Both are nil where there is
 // none.
-func (a *access) look(ctx context.Context, kind store.Kind, id string) (d *store.Doc, malformed, err error) {
+func (a *access) look(ctx context.Context, kind driver.Kind, id string) (d *driver.Doc, malformed, err error) {
 	f, err := a.get(ctx, a.place(kind, id).document)
 	if err != nil {
 		return nil, nil, err

@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -47,7 +47,7 @@ func (s *setup) open(ctx context.Context, existing bool) error {
 	case err != nil:
 		return err
 	case !known && existing:
-		return fmt.Errorf("%w: no replica has set up %s yet", store.ErrInvalid, s.base)
+		return fmt.Errorf("%w: no replica has set up %s yet", driver.ErrInvalid, s.base)
 	case !known:
 		err = s.make(ctx)
 	}
@@ -78,7 +78,7 @@ func (s *setup) checkVersion(ctx context.Context) error {
 // refuse is an error for a version that is too old.
 func refuse(version string) error {
 	if older, known := engine.Older(version, leastVersion); older && known {
-		return fmt.Errorf("%w: ZooKeeper %s is too old, want %s or later", store.ErrInvalid, version, leastVersion)
+		return fmt.Errorf("%w: ZooKeeper %s is too old, want %s or later", driver.ErrInvalid, version, leastVersion)
 	}
 	return nil
 }
@@ -94,9 +94,9 @@ func (s *setup) readSchema(ctx context.Context) (known bool, err error) {
 	}
 	version, err := strconv.Atoi(string(f.data))
 	if err != nil {
-		return false, fmt.Errorf("%w: the schema in %s has no number for its version", store.ErrSchema, s.schemaPath())
+		return false, fmt.Errorf("%w: the schema in %s has no number for its version", driver.ErrSchema, s.schemaPath())
 	}
-	return true, store.CheckSchema("the schema in "+s.schemaPath(), version, schemaVersion)
+	return true, driver.CheckSchema("the schema in "+s.schemaPath(), version, schemaVersion)
 }
 
 // make makes all znodes; the schema comes last, and says that all are there.
@@ -262,9 +262,9 @@ func (s *setup) members(ctx context.Context) (voters int, ok bool) {
 
 // look finds problems. What cannot be seen is none.
 func (s *setup) look(ctx context.Context) {
-	var found []store.Problem
+	var found []driver.Problem
 	if voters, ok := s.members(ctx); ok && voters == 1 {
-		found = append(found, store.Problem{
+		found = append(found, driver.Problem{
 			Reason:  ReasonStandalone,
 			Message: "ZooKeeper is one server: there is one copy of the data, and no fail-over. Use three or five.",
 		})
@@ -273,11 +273,11 @@ func (s *setup) look(ctx context.Context) {
 }
 
 // Inspect says which ZooKeeper this is and how it is set up, as far as its servers say. See [store.Inspect].
-func (b *backend) Inspect(ctx context.Context) (store.Inspection, error) {
+func (b *backend) Inspect(ctx context.Context) (driver.Inspection, error) {
 	if _, err := b.barrier.pass(ctx); err != nil {
-		return store.Inspection{}, err
+		return driver.Inspection{}, err
 	}
-	found := store.Inspection{Server: "ZooKeeper"}
+	found := driver.Inspection{Server: "ZooKeeper"}
 	answers := b.setup.askAll(ctx)
 	for i, host := range b.setup.hosts {
 		value := "does not answer srvr (down, or 4lw.commands.whitelist leaves it out)"
@@ -288,9 +288,9 @@ func (b *backend) Inspect(ctx context.Context) (store.Inspection, error) {
 			}
 			found.Server = "ZooKeeper " + version
 		}
-		found.Settings = append(found.Settings, store.Setting{Name: "server " + host, Value: value, Holds: true})
+		found.Settings = append(found.Settings, driver.Setting{Name: "server " + host, Value: value, Holds: true})
 	}
-	found.Settings = append(found.Settings, b.setup.voters(ctx), b.setup.silence(ctx), store.Setting{
+	found.Settings = append(found.Settings, b.setup.voters(ctx), b.setup.silence(ctx), driver.Setting{
 		Name: "forceSync", Value: "not shown by servers (a property of their JVM, zookeeper.forceSync)",
 		Want: "yes, the default", Holds: true,
 	})
@@ -298,8 +298,8 @@ func (b *backend) Inspect(ctx context.Context) (store.Inspection, error) {
 }
 
 // voters is how many servers vote.
-func (s *setup) voters(ctx context.Context) store.Setting {
-	set := store.Setting{Name: "servers that vote", Value: "not to be seen (/zookeeper/config)", Holds: true}
+func (s *setup) voters(ctx context.Context) driver.Setting {
+	set := driver.Setting{Name: "servers that vote", Value: "not to be seen (/zookeeper/config)", Holds: true}
 	if n, ok := s.members(ctx); ok {
 		set.Value, set.Want, set.Holds = strconv.Itoa(n), "3 or more", n >= 3
 	}
@@ -309,8 +309,8 @@ func (s *setup) voters(ctx context.Context) store.Setting {
 var confLine = regexp.MustCompile(`(?m)^(tickTime|syncLimit)=(\d+)`)
 
 // silence is for how long a leader may be silent before its followers elect another one.
-func (s *setup) silence(ctx context.Context) store.Setting {
-	set := store.Setting{
+func (s *setup) silence(ctx context.Context) driver.Setting {
+	set := driver.Setting{
 		Name: "tickTime × syncLimit", Value: "not shown (4lw.commands.whitelist leaves conf out)", Holds: true,
 	}
 	answer, err := s.ask(ctx, s.client.conn().Server(), "conf")

@@ -18,7 +18,7 @@
 // Neither sessions nor ephemeral znodes of ZooKeeper say anything about a lease of ours. A client whose session expired
 // connects again and goes on; its watches send a Resync.
 //
-// [store.Reply.Floor] is the number of the last transaction plus a base that is kept in a znode. Each Open raises the
+// [driver.Reply.Floor] is the number of the last transaction plus a base that is kept in a znode. Each Open raises the
 // base to 32 times the clock, so that tokens rise after a loss of all files, too. A client whose session expired may
 // connect to a server that is behind the last one: a List may then show a state that was seen before.
 package zookeeper
@@ -30,7 +30,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
@@ -45,10 +45,10 @@ type backend struct {
 // Open connects and checks that the znodes are there, or, unless Options.Existing, makes them. Any number of processes
 // may do so at once. It waits for a server no longer than the operation timeout, or the context.
 //
-// Errors wrap [store.ErrInvalid] (the URI, rights, a chroot that is not there, a server too old, a certificate that is
-// not trusted), [store.ErrSchema] (set up by another version), or [store.ErrUnavailable] (not reached, or no majority:
+// Errors wrap [driver.ErrInvalid] (the URI, rights, a chroot that is not there, a server too old, a certificate that is
+// not trusted), [driver.ErrSchema] (set up by another version), or [driver.ErrUnavailable] (not reached, or no majority:
 // try again). They never hold the password.
-func Open(ctx context.Context, o Options) (store.Store, error) {
+func Open(ctx context.Context, o Options) (driver.Store, error) {
 	o, err := registered{}.Parse(o)
 	if err != nil {
 		return nil, fmt.Errorf("open ZooKeeper store: %w", err)
@@ -85,8 +85,8 @@ func newBackend(ctx context.Context, o Options) (*backend, error) {
 	}
 	a.causes = causes(u.User, a.base)
 	a.acl = func() []zk.ACL { return a.client.logins.acl() }
-	h := &hub{access: a, watchers: map[*watcher]struct{}{}, caches: map[store.Kind]*cache{}}
-	for _, kind := range store.Kinds() {
+	h := &hub{access: a, watchers: map[*watcher]struct{}{}, caches: map[driver.Kind]*cache{}}
+	for _, kind := range driver.Kinds() {
 		h.caches[kind] = newCache(a, kind, h.changed)
 	}
 	d := dialer{source}
@@ -108,7 +108,7 @@ func newBackend(ctx context.Context, o Options) (*backend, error) {
 func (b *backend) Traits() engine.Traits { return engine.Traits{Timeout: b.timeout} }
 
 // Get implements [engine.Backend]. It costs one small write and one request for each id, which wait together.
-func (b *backend) Get(ctx context.Context, kind store.Kind, ids []string) (engine.Page, error) {
+func (b *backend) Get(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
 	page, err := b.read(ctx, kind, ids)
 	return b.dated(page), err
 }
@@ -116,7 +116,7 @@ func (b *backend) Get(ctx context.Context, kind store.Kind, ids []string) (engin
 // Scan implements [engine.Backend]. It answers from the process's cache of the kind, after one request has shown that
 // it is as new as the server at hand. Documents that changed since are read first. The first Scan of a kind reads all
 // of them, one request each.
-func (b *backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (engine.Page, error) {
+func (b *backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (engine.Page, error) {
 	m := b.hub.caches[kind]
 	if err := m.refresh(ctx); err != nil {
 		return engine.Page{}, err
@@ -124,14 +124,14 @@ func (b *backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (eng
 	return b.dated(m.find(q)), nil
 }
 
-// RaiseFloor makes every later [store.Reply.Floor] at least floor, also those of other clients. See
-// [store.RaiseFloor].
+// RaiseFloor makes every later [driver.Reply.Floor] at least floor, also those of other clients. See
+// [driver.RaiseFloor].
 func (b *backend) RaiseFloor(ctx context.Context, floor int64) error {
 	return b.setup.raiseFloor(ctx, func() int64 { return floor })
 }
 
 // Problems says what an operator should know about this ensemble.
-func (b *backend) Problems() []store.Problem { return b.setup.problems.All() }
+func (b *backend) Problems() []driver.Problem { return b.setup.problems.All() }
 
 // Look implements [engine.Looker].
 func (b *backend) Look(ctx context.Context) error {

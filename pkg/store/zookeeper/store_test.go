@@ -12,7 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/goleak"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/pkg/store/zookeeper"
 	"github.com/shardctl/shardctl/test/testprocess"
@@ -39,11 +39,11 @@ func TestStore(t *testing.T) {
 // database is what the suite works on.
 func database(t *testing.T, uri string) storetest.Database {
 	t.Helper()
-	var warm, spoiler store.Store
+	var warm, spoiler driver.Store
 	var byHand *zk.Conn
 	return storetest.Database{
 		Quiet: true, Neighbour: storetest.Neighbour(uri),
-		Open: func(ctx context.Context) (store.Store, error) {
+		Open: func(ctx context.Context) (driver.Store, error) {
 			s, err := zookeeper.Open(ctx, zookeeper.Options{URI: uri, Timeout: patient})
 			if err != nil {
 				return nil, err
@@ -51,22 +51,22 @@ func database(t *testing.T, uri string) storetest.Database {
 			return s, nil
 		},
 		ShiftSchema: func(_ context.Context, by int) error { return shiftSchema(t, uri, by) },
-		Forget:      func(_ context.Context, kind store.Kind) error { return forget(t, uri, kind) },
-		Spoil: func(_ context.Context, kind store.Kind, id string) error {
+		Forget:      func(_ context.Context, kind driver.Kind) error { return forget(t, uri, kind) },
+		Spoil: func(_ context.Context, kind driver.Kind, id string) error {
 			if spoiler == nil {
 				//nolint:contextcheck // it outlives the call
-				spoiler = storetest.Open(t, store.Config{URI: uri})
+				spoiler = storetest.Open(t, driver.Config{URI: uri})
 				byHand, _ = raw(t, uri)
 			}
 			_, err := byHand.Set(zookeeper.Document(spoiler, kind, id), []byte(`{"rev":"by hand"}`), -1)
 			return err
 		},
-		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
+		Examined: func(ctx context.Context, kind driver.Kind, q driver.Query) (int64, error) {
 			if warm == nil {
-				warm = storetest.Open(t, store.Config{URI: uri}) //nolint:contextcheck // it outlives the call
+				warm = storetest.Open(t, driver.Config{URI: uri}) //nolint:contextcheck // it outlives the call
 			}
 			// The first list of a kind reads all of it, once in a process's life. What counts is every later one.
-			if _, err := warm.List(ctx, kind, store.Query{CountOnly: true}); err != nil {
+			if _, err := warm.List(ctx, kind, driver.Query{CountOnly: true}); err != nil {
 				return 0, err
 			}
 			before := zookeeper.Looked(warm)
@@ -117,7 +117,7 @@ func shiftSchema(t *testing.T, uri string, by int) error {
 }
 
 // forget deletes the directories and the signals of a kind without documents.
-func forget(t *testing.T, uri string, kind store.Kind) error {
+func forget(t *testing.T, uri string, kind driver.Kind) error {
 	t.Helper()
 	conn, chroot := raw(t, uri)
 	base, plural := chroot+"/shardctl/default", kind.Info().Plural
@@ -142,16 +142,16 @@ func forget(t *testing.T, uri string, kind store.Kind) error {
 }
 
 // put is a change of a document with a writer ID of its own.
-func put(d store.Doc, ifRev int64) store.Change {
+func put(d driver.Doc, ifRev int64) driver.Change {
 	d.Rev = ifRev + 1
-	d.WriterID = store.WriterID{Session: "writer", Seq: time.Now().UnixNano()}
-	return store.Change{Op: store.Put, IfRev: ifRev, Doc: d}
+	d.WriterID = driver.WriterID{Session: "writer", Seq: time.Now().UnixNano()}
+	return driver.Change{Op: driver.Put, IfRev: ifRev, Doc: d}
 }
 
-func lock(id string) store.Doc { return store.Doc{Kind: store.KindLock, ID: id, Group: "g"} }
+func lock(id string) driver.Doc { return driver.Doc{Kind: driver.KindLock, ID: id, Group: "g"} }
 
 // apply performs one change and checks how it ends.
-func apply(ctx context.Context, t *testing.T, s store.Store, want store.Status, c store.Change) {
+func apply(ctx context.Context, t *testing.T, s driver.Store, want driver.Status, c driver.Change) {
 	t.Helper()
 	outs, err := s.Apply(ctx, c)
 	must(t, err)
@@ -162,7 +162,7 @@ func apply(ctx context.Context, t *testing.T, s store.Store, want store.Status, 
 }
 
 // readOne reads a document; nil: absent.
-func readOne(t *testing.T, s store.Store, kind store.Kind, id string) *store.Doc {
+func readOne(t *testing.T, s driver.Store, kind driver.Kind, id string) *driver.Doc {
 	t.Helper()
 	r, err := s.Read(t.Context(), kind, id)
 	must(t, err)

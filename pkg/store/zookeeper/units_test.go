@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 )
 
@@ -54,7 +54,7 @@ func TestURIs(t *testing.T) {
 	}
 	for _, name := range []string{"zookeeper", "a/b", ".."} {
 		u.Configs = append(u.Configs, storetest.Parsed{
-			Config: store.Config{URI: "zk://h", Database: name}, Field: "database", Says: "not begin with",
+			Config: driver.Config{URI: "zk://h", Database: name}, Field: "database", Says: "not begin with",
 		})
 	}
 	u.Run(t)
@@ -77,22 +77,22 @@ func TestVersions(t *testing.T) {
 // Only a heartbeat is known to leave a session's state as it was.
 func TestHeartbeats(t *testing.T) {
 	l := &liveSessions{revs: map[string]int64{}}
-	heartbeat := func(ifRev int64, state string) store.Change {
-		return store.Change{
+	heartbeat := func(ifRev int64, state string) driver.Change {
+		return driver.Change{
 			IfRev: ifRev,
-			Doc:   store.Doc{Kind: store.KindSession, ID: "s", Rev: ifRev + 2, State: state},
+			Doc:   driver.Doc{Kind: driver.KindSession, ID: "s", Rev: ifRev + 2, State: state},
 		}
 	}
-	if l.heartbeat(heartbeat(0, store.StateLive)) || l.heartbeat(heartbeat(2, store.StateLive)) {
+	if l.heartbeat(heartbeat(0, driver.StateLive)) || l.heartbeat(heartbeat(2, driver.StateLive)) {
 		t.Error("a session that was not seen live has a heartbeat")
 	}
-	l.note(heartbeat(0, store.StateLive))
-	if !l.heartbeat(heartbeat(2, store.StateLive)) || l.heartbeat(heartbeat(4, store.StateLive)) ||
+	l.note(heartbeat(0, driver.StateLive))
+	if !l.heartbeat(heartbeat(2, driver.StateLive)) || l.heartbeat(heartbeat(4, driver.StateLive)) ||
 		l.heartbeat(heartbeat(2, "dead")) {
 		t.Error("want a heartbeat at revision 2 alone, by one that stays live")
 	}
 	l.note(heartbeat(2, "dead"))
-	if l.heartbeat(heartbeat(4, store.StateLive)) {
+	if l.heartbeat(heartbeat(4, driver.StateLive)) {
 		t.Error("a dead session has a heartbeat")
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -19,7 +19,7 @@ const retryWatch = 200 * time.Millisecond
 // is found by comparing caches. Which znodes are watched depends on the interest: the index of groups and of overrides,
 // and signals for sessions and locks, which their writers touch. So heartbeats and claims wake no watcher. A lost
 // connection or session costs a Resync, never the tail.
-func (b *backend) Tail(ctx context.Context, in store.Interest, begun func(), emit func(engine.Event)) error {
+func (b *backend) Tail(ctx context.Context, in driver.Interest, begun func(), emit func(engine.Event)) error {
 	f := &follower{watcher: newWatcher(b.access, in), caches: b.hub.caches, emit: emit}
 	b.hub.add(f.watcher)
 	defer b.hub.remove(f.watcher)
@@ -34,7 +34,7 @@ func (b *backend) Tail(ctx context.Context, in store.Interest, begun func(), emi
 // follower turns what a watcher has noted into events.
 type follower struct {
 	*watcher
-	caches map[store.Kind]*cache
+	caches map[driver.Kind]*cache
 	emit   func(engine.Event)
 }
 
@@ -119,10 +119,10 @@ const maxFound = 1000
 // watcher notes events that concern one interest. Its methods may be called concurrently and never block.
 type watcher struct {
 	*access
-	in      store.Interest
-	signals map[string]store.Kind // paths of signals, by what they are about
-	dirs    map[string]store.Kind // paths of directories of the index
-	wake    chan struct{}         // holds one value while something is noted
+	in      driver.Interest
+	signals map[string]driver.Kind // paths of signals, by what they are about
+	dirs    map[string]driver.Kind // paths of directories of the index
+	wake    chan struct{}          // holds one value while something is noted
 
 	mu    sync.Mutex
 	todo  todo
@@ -132,7 +132,7 @@ type watcher struct {
 // todo is what to look at.
 type todo struct {
 	resync  bool // the connection was lost
-	kinds   []store.Kind
+	kinds   []driver.Kind
 	signals map[string]struct{} // whose watches have fired
 }
 
@@ -142,29 +142,29 @@ type changes struct {
 	events []engine.Event
 }
 
-func newWatcher(a *access, in store.Interest) *watcher {
+func newWatcher(a *access, in driver.Interest) *watcher {
 	w := &watcher{
-		access: a, in: in, signals: map[string]store.Kind{}, dirs: map[string]store.Kind{},
+		access: a, in: in, signals: map[string]driver.Kind{}, dirs: map[string]driver.Kind{},
 		wake: make(chan struct{}, 1),
 	}
-	for _, info := range store.Table() {
+	for _, info := range driver.Table() {
 		if !in.WantsKind(info.Kind) {
 			continue
 		}
 		switch info.Notify {
-		case store.NotifyAlways:
+		case driver.NotifyAlways:
 			for i := range buckets(info.Kind) {
 				w.dirs[a.index(info.Kind, i)] = info.Kind
 			}
-		case store.NotifyStates:
+		case driver.NotifyStates:
 			w.signals[a.sessionSignal()] = info.Kind
-		case store.NotifyFree:
+		case driver.NotifyFree:
 			for _, text := range append(slices.Clone(in.Keys), in.Session) {
 				if text != "" {
 					w.signals[a.freeSignal(info.Kind, text)] = info.Kind
 				}
 			}
-		case store.NotifyNever:
+		case driver.NotifyNever:
 		}
 	}
 	return w
@@ -183,7 +183,7 @@ func (w *watcher) all() todo {
 	return t
 }
 
-func (t *todo) add(kind store.Kind) {
+func (t *todo) add(kind driver.Kind) {
 	if !slices.Contains(t.kinds, kind) {
 		t.kinds = append(t.kinds, kind)
 	}
@@ -236,18 +236,18 @@ func (w *watcher) putBack(t todo) {
 }
 
 // changed notes a change, if the interest is in it.
-func (w *watcher) changed(kind store.Kind, old, d *store.Doc) {
+func (w *watcher) changed(kind driver.Kind, old, d *driver.Doc) {
 	if !w.in.WantsKind(kind) {
 		return
 	}
-	var named store.Doc
+	var named driver.Doc
 	if d != nil {
 		named = *d
 	} else {
 		named = *old
 		named.Next = ""
 	}
-	if !w.in.Wants(named) || !store.Notable(old, d) && !w.skipped(old, d) {
+	if !w.in.Wants(named) || !driver.Notable(old, d) && !w.skipped(old, d) {
 		return
 	}
 	e := engine.Event{About: named}
@@ -266,8 +266,8 @@ func (w *watcher) changed(kind store.Kind, old, d *store.Doc) {
 }
 
 // skipped says whether a lock may have been without an owner between two looks: it has another owner now.
-func (w *watcher) skipped(old, d *store.Doc) bool {
-	return d != nil && d.Kind.Info().Notify == store.NotifyFree && slices.Contains(w.in.Keys, d.ID) &&
+func (w *watcher) skipped(old, d *driver.Doc) bool {
+	return d != nil && d.Kind.Info().Notify == driver.NotifyFree && slices.Contains(w.in.Keys, d.ID) &&
 		(old == nil || old.Session != d.Session)
 }
 
@@ -300,7 +300,7 @@ func (w *watcher) takeFound() changes {
 // hub hands events, and changes that refreshes of caches found, to those whom they concern. None of its methods blocks.
 type hub struct {
 	*access
-	caches map[store.Kind]*cache // set before the first event
+	caches map[driver.Kind]*cache // set before the first event
 
 	mu       sync.Mutex
 	watchers map[*watcher]struct{}
@@ -330,7 +330,7 @@ func (h *hub) event(e zk.Event) {
 }
 
 // changed is a change that a refresh found; nil is absent.
-func (h *hub) changed(kind store.Kind, old, d *store.Doc) {
+func (h *hub) changed(kind driver.Kind, old, d *driver.Doc) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for w := range h.watchers {

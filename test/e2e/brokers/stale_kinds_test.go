@@ -18,6 +18,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	mongostore "github.com/shardctl/shardctl/pkg/store/mongo"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/testmongo"
@@ -90,7 +91,7 @@ func (f *fencedStore) Link(ctx context.Context, look func(sent []byte)) (broker,
 }
 
 func (f *fencedStore) Acked(ctx context.Context, topic string) (int64, error) {
-	reply, err := f.store.List(ctx, store.KindValue, store.Query{From: harness.Group + "/" + topic, Limit: 1})
+	reply, err := f.store.List(ctx, driver.KindValue, driver.Query{From: harness.Group + "/" + topic, Limit: 1})
 	if err != nil || len(reply.Docs) == 0 || reply.Docs[0].ID != harness.Group+"/"+topic {
 		return 0, err
 	}

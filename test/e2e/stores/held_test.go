@@ -15,7 +15,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -38,8 +38,8 @@ const prefix = "e2e_"
 func (r *rig) held(ctx SpecContext) {
 	GinkgoHelper()
 	tables := []string{prefix + "schema", prefix + "notifications"}
-	for _, info := range store.Table() {
-		if info.Kind != store.KindSession {
+	for _, info := range driver.Table() {
+		if info.Kind != driver.KindSession {
 			tables = append(tables, prefix+info.Plural)
 		}
 	}
@@ -64,7 +64,7 @@ func (r *rig) held(ctx SpecContext) {
 func (r *rig) heldSessions(ctx SpecContext) {
 	GinkgoHelper()
 	live := r.cluster.Live()
-	release := holding[r.kind](ctx, r, []string{prefix + store.KindSession.Info().Plural})
+	release := holding[r.kind](ctx, r, []string{prefix + driver.KindSession.Info().Plural})
 	at := history.Now()
 	WaitUntil(ctx, at.Add(3*Lease))
 	h := Load(r.cluster)

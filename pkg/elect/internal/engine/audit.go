@@ -9,7 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // cleanEvery is how often what has expired is removed from the store.
@@ -363,10 +363,10 @@ func (a *auditor) judge(f keyFound, before int64) {
 }
 
 // repair writes a lock without an owner. It is not repeated: what is still wrong is found by the next audit.
-func (a *auditor) repair(change store.Change) {
+func (a *auditor) repair(change driver.Change) {
 	key := record.Key(change.Doc.ID)
 	counter := record.CounterOf(key)
-	a.sender.apply(ApplyRequest{Op: "repair", Changes: []store.Change{change}}, func(got Answer) {
+	a.sender.apply(ApplyRequest{Op: "repair", Changes: []driver.Change{change}}, func(got Answer) {
 		switch record.StatusOf(got.Outcomes[0]) {
 		case protocol.Applied:
 			lock, _ := record.LockFrom(change.Doc) // made here

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 func testCache(t *testing.T, groups ...string) *Cache {
@@ -150,7 +150,7 @@ func TestAnEditedLockOfOnesOwnIsWrittenAgain(t *testing.T) {
 	c := testCache(t, "g")
 	mine := func(rev, seq int64, state string) *record.Lock {
 		return &record.Lock{
-			Key: "g/k", Rev: rev, WriterID: store.WriterID{Session: "me", Seq: seq}, Session: "me",
+			Key: "g/k", Rev: rev, WriterID: driver.WriterID{Session: "me", Seq: seq}, Session: "me",
 			Status: record.TaskStatus{State: state},
 		}
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Claim is a key that is to be claimed, with what is known of it.
@@ -86,19 +86,19 @@ func (s *claims) begin(c Claim, m protocol.Moment) ClaimVerdict {
 
 // free is the change that frees a lock which names this session and is not held here. ok is false when it may not be
 // written yet.
-func (s *claims) free(lock record.Lock, m protocol.Moment) (change store.Change, ok bool) {
+func (s *claims) free(lock record.Lock, m protocol.Moment) (change driver.Change, ok bool) {
 	if lock.Session != s.self.IDs.Session || s.held(lock.Key) || !m.Valid ||
 		!s.seen.facts(s.self, Claim{Lock: lock}, m).Claimable(s.p) {
-		return store.Change{}, false
+		return driver.Change{}, false
 	}
 	return s.self.unowned(lock, lock.Rev, 0, m), true
 }
 
 // restore is the change that creates a deleted lock again, without an owner. mark is the group's high-water mark. ok is
 // false when it may not be written yet, or need not.
-func (s *claims) restore(lock record.Lock, mark int64, m protocol.Moment) (change store.Change, ok bool) {
+func (s *claims) restore(lock record.Lock, mark int64, m protocol.Moment) (change driver.Change, ok bool) {
 	if s.held(lock.Key) || !m.Valid {
-		return store.Change{}, false
+		return driver.Change{}, false
 	}
 	floor := max(lock.Rev, mark) + 1
 	lock.Suspended = false
@@ -107,13 +107,13 @@ func (s *claims) restore(lock record.Lock, mark int64, m protocol.Moment) (chang
 
 // decline is the change that clears a reservation for this session which it cannot take. ok is false when there is
 // none.
-func (s *claims) decline(lock record.Lock, m protocol.Moment) (change store.Change, ok bool) {
+func (s *claims) decline(lock record.Lock, m protocol.Moment) (change driver.Change, ok bool) {
 	if lock.Session != "" || lock.Next != s.self.IDs.Session || s.held(lock.Key) {
-		return store.Change{}, false
+		return driver.Change{}, false
 	}
 	ifRev := lock.Rev
 	lock.Next, lock.Rev, lock.WriterID = "", protocol.NextRev(ifRev, m.Rev), s.self.IDs.Next()
-	return store.Change{IfRev: ifRev, Doc: lock.Doc()}, true
+	return driver.Change{IfRev: ifRev, Doc: lock.Doc()}, true
 }
 
 // firstSeen remember the locks that are left alone for a while: reserved ones, and those that were edited manually.
@@ -212,8 +212,8 @@ type holder struct {
 }
 
 // unowned is the lock without an owner, written over revision ifRev.
-func (s holder) unowned(lock record.Lock, ifRev, floor int64, m protocol.Moment) store.Change {
+func (s holder) unowned(lock record.Lock, ifRev, floor int64, m protocol.Moment) driver.Change {
 	lock.Session, lock.Next, lock.Instance, lock.Since = "", "", "", m.Clock
 	lock.Rev, lock.WriterID = protocol.NextRev(ifRev, max(m.Rev, floor)), s.IDs.Next()
-	return store.Change{IfRev: ifRev, Doc: lock.Doc()}
+	return driver.Change{IfRev: ifRev, Doc: lock.Doc()}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Effects are what is to be done, in the order in which it came up. The components of an engine share one, and the
@@ -109,7 +109,7 @@ type (
 	storeForgot    struct{ session string }
 	forAllKeys     struct{ event protocol.KeyEventKind } // an event for every key
 	readOwnSession struct{ session string }              // linearizably
-	writeMember    struct{ change *store.Change }
+	writeMember    struct{ change *driver.Change }
 )
 
 // What has become of the other sessions.
@@ -117,7 +117,7 @@ type (
 	readPeer    struct{ session string } // linearizably: the answer goes to Peers.Found
 	killSession struct {                 // it is to be marked dead
 		session, instance, cause string
-		change                   store.Change
+		change                   driver.Change
 		first                    bool // it is not a repeat
 	}
 	sessionDied struct { // it is known to be dead now
@@ -263,9 +263,9 @@ type Work interface {
 
 // sessionWrite is a heartbeat, or the record of the session's own death.
 type sessionWrite struct {
-	Change store.Change
+	Change driver.Change
 	// with the first heartbeat: to be written before it, so that anyone who sees the one finds the other
-	Member *store.Change
+	Member *driver.Change
 }
 
 // MutexResult is what became of a call.

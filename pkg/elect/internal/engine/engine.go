@@ -8,7 +8,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Config is what an engine is made of.
@@ -220,12 +220,12 @@ func (e *Engine) LineageChanged() {
 
 // Notification is something that the store has reported, decoded. It may be late, or never come.
 type Notification struct {
-	Kind    store.Kind
+	Kind    driver.Kind
 	Resync  bool               // notifications may have been missed
 	Broken  bool               // no more come
 	Session *record.Session    // what it says, for the kinds that are decoded
 	Lock    *record.Lock       //
-	Counter *store.Doc         //
+	Counter *driver.Doc        //
 	ID      string             // of a lock or a mutex
 	Mutex   *protocol.MutexDoc // nil: it is not shown
 	Arrived protocol.Instant   // here
@@ -241,18 +241,18 @@ func (e *Engine) Notified(x Notification) {
 		e.Peers.PollAll()
 		e.cfg.Cache.Watching(true)
 		e.Mutexes.watching(true, e.Moment())
-	case x.Kind == store.KindMutex:
+	case x.Kind == driver.KindMutex:
 		e.Mutexes.notified(x.ID, x.Mutex, e.Moment())
 	case x.Session != nil:
 		e.Peers.See(x.Session, false, x.Arrived, e.Moment())
-	case x.Kind == store.KindSession:
+	case x.Kind == driver.KindSession:
 		e.Peers.PollSoon() // one may have begun: others that leave count on it
 		e.cfg.Cache.Look()
 	case x.Lock != nil:
 		e.cfg.Cache.Put(x.Lock)
-	case x.Kind == store.KindLock:
+	case x.Kind == driver.KindLock:
 		e.reads.named = append(e.reads.named, x.ID)
-	case x.Kind == store.KindOverride:
+	case x.Kind == driver.KindOverride:
 		e.cfg.Cache.LookAtOverrides()
 	case x.Counter != nil && x.Counter.ID == counterEvents:
 		e.cfg.Cache.EventsCounted(x.Counter.Count)

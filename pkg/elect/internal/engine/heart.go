@@ -5,7 +5,8 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // heart keeps the own session alive in the store and watches those of others. It sends what [Self] and [Peers] ask
@@ -44,7 +45,7 @@ func (h *heart) beat(w sessionWrite) {
 		if out.Err != nil || w.Change.Doc.State != string(record.Dead) { // the next session may still be refused
 			h.self.heard(w.Change.Doc.ID, out.Err)
 		}
-		if store.Lasting(out.Err) {
+		if driver.Lasting(out.Err) {
 			h.mutexes.refuseAll(out.Err, h.moment())
 		}
 		h.self.answered(w.Change.Doc.ID, status, h.moment())
@@ -52,7 +53,7 @@ func (h *heart) beat(w sessionWrite) {
 }
 
 // statusOf is the status of a session's write. It is never given up.
-func statusOf(out store.Outcome) protocol.Status {
+func statusOf(out driver.Outcome) protocol.Status {
 	if status := record.StatusOf(out); status != protocol.Unwritable {
 		return status
 	}
@@ -70,13 +71,13 @@ func (h *heart) readOwn(session string) {
 }
 
 // writeMember writes what the instance says of itself.
-func (h *heart) writeMember(change store.Change) {
-	h.sender.apply(ApplyRequest{Op: "member", Changes: []store.Change{change}}, func(a Answer) {
+func (h *heart) writeMember(change driver.Change) {
+	h.sender.apply(ApplyRequest{Op: "member", Changes: []driver.Change{change}}, func(a Answer) {
 		h.memberAnswered(change, a.Outcomes[0])
 	})
 }
 
-func (h *heart) memberAnswered(change store.Change, out store.Outcome) {
+func (h *heart) memberAnswered(change driver.Change, out driver.Outcome) {
 	now := h.clock.Now()
 	if h.self.Member.answered(change, out, now) {
 		h.outbox.counters.add(counterMembers, now)
@@ -101,7 +102,7 @@ func (h *heart) poll(x SessionPoll) {
 
 // looked takes the end of a look at other sessions. Those who wait for one look when its error will last.
 func (h *heart) looked(err error) {
-	if h.unseen = err; store.Lasting(err) {
+	if h.unseen = err; driver.Lasting(err) {
 		h.out.changedSessions()
 	}
 }
@@ -111,7 +112,7 @@ func (h *heart) kill(x killSession) {
 	if x.first {
 		h.log.Info("Marking a session dead", "session", x.session, "peer", x.instance, "reason", x.cause)
 	}
-	h.sender.apply(ApplyRequest{Op: "kill", Changes: []store.Change{x.change}}, func(a Answer) {
+	h.sender.apply(ApplyRequest{Op: "kill", Changes: []driver.Change{x.change}}, func(a Answer) {
 		h.peers.Answered(x.session, statusOf(a.Outcomes[0]), h.moment())
 	})
 }

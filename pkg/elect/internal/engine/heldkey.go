@@ -8,7 +8,7 @@ import (
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // heldKey is one key. There may be very many that rest, so what only a claim or a write needs goes with it. Locks and
@@ -55,7 +55,7 @@ type pendingWrite struct {
 	queued bool
 	action protocol.KeyAction
 	after  *record.Lock // what the write makes of the lock; nil before it is sent for the first time
-	change store.Change
+	change driver.Change
 	// trouble is why it was not answered; nil: it is under way for the first time, or the key is tried again by Close.
 	trouble error
 }
@@ -69,7 +69,7 @@ func (h *heldKey) trouble() error {
 }
 
 // sentAs says whether the key has a write under way that was sent under this writer ID.
-func (h *heldKey) sentAs(id store.WriterID) bool {
+func (h *heldKey) sentAs(id driver.WriterID) bool {
 	return h.write != nil && h.write.after != nil && h.write.change.Doc.WriterID == id
 }
 
@@ -142,14 +142,14 @@ func (h *heldKey) queue(a protocol.KeyAction) keyWrite {
 
 // change is the write that is about to be sent. One that is sent for the first time gets a revision of this moment.
 // Others read what has changed lately by revisions, and a long queue must not make it look old.
-func (h *heldKey) change(self holder, m protocol.Moment) store.Change {
+func (h *heldKey) change(self holder, m protocol.Moment) driver.Change {
 	w := h.write
 	w.queued = false
 	if w.after == nil {
 		h.m = h.m.WithClock(max(m.Rev, h.claim.Floor))
 		w.action.NewRev = h.m.NewRev
 		w.after = self.lockAfter(h, w.action, m.Clock)
-		w.change = store.Change{IfRev: w.action.IfRev, Doc: w.after.Doc()}
+		w.change = driver.Change{IfRev: w.action.IfRev, Doc: w.after.Doc()}
 	}
 	return w.change
 }

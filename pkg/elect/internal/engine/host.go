@@ -5,7 +5,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Clock gives the time.
@@ -27,12 +27,12 @@ type Store interface {
 	Apply(r ApplyRequest, then func(Answer))
 	// Clean removes sessions that have been dead for long, and the oldest events. id gives writer IDs; it is called
 	// as answers are.
-	Clean(at int64, id func() store.WriterID, then func(removed ...string))
+	Clean(at int64, id func() driver.WriterID, then func(removed ...string))
 }
 
 // ReadRequest asks for sessions, locks or mutexes.
 type ReadRequest struct {
-	Kind store.Kind
+	Kind driver.Kind
 	IDs  []string
 	// Counters are read after them: Answer.Marks has the high-water mark of each. With mutexes they are read only where
 	// one is absent.
@@ -64,7 +64,7 @@ func (ListUnowned) listRequest() {}
 // ApplyRequest asks for changes. One that the store cannot take at all holds up no other.
 type ApplyRequest struct {
 	Op      string // names it in metrics
-	Changes []store.Change
+	Changes []driver.Change
 	InOrder bool // each is sent once the one before is answered
 }
 
@@ -80,9 +80,9 @@ type Answer struct {
 	Mutexes  []*protocol.MutexDoc
 	Marks    map[string]int64 // by counter
 	Total    int64
-	Member   *store.Doc
+	Member   *driver.Doc
 	Reading  Reading
-	Outcomes []store.Outcome // of the changes
+	Outcomes []driver.Outcome // of the changes
 }
 
 // Calls are those of this process that wait for mutexes, or hold them.
@@ -107,7 +107,7 @@ type Reading struct {
 	Counts map[string]int64
 	Locks  map[string][]*record.Lock // by group: of those that were read
 	Clock  int64                     // the store's, Unix ms, when the counters were read
-	Floor  int64                     // see [store.Reply]: the clock, or a counter of the store
+	Floor  int64                     // see [driver.Reply]: the clock, or a counter of the store
 
 	Members   map[string]record.Member // nil: not read
 	Broken    []string                 // sessions whose member is malformed: what was known of it stays
@@ -155,7 +155,7 @@ func (s *sender) enter(n int, then func(Answer)) func(Answer) {
 	return func(a Answer) {
 		if s.lineage != lineage {
 			a = Answer{
-				Err: ErrLineage, Arrived: a.Arrived, Outcomes: store.AllUnknown(n, ErrLineage),
+				Err: ErrLineage, Arrived: a.Arrived, Outcomes: driver.AllUnknown(n, ErrLineage),
 				Locks: make([]*record.Lock, n), Mutexes: make([]*protocol.MutexDoc, n),
 			}
 		}
@@ -174,7 +174,7 @@ func (s *sender) apply(r ApplyRequest, then func(Answer)) {
 // readKeys reads locks, with the high-water marks of the groups of those that may have to be created, and hands each to
 // then.
 func (s *sender) readKeys(reads []keyRead, then func(keyFound)) {
-	r := ReadRequest{Kind: store.KindLock, IDs: make([]string, len(reads))}
+	r := ReadRequest{Kind: driver.KindLock, IDs: make([]string, len(reads))}
 	for i, read := range reads {
 		r.IDs[i] = string(read.Key)
 		if read.Create {
@@ -194,7 +194,7 @@ func (s *sender) readKeys(reads []keyRead, then func(keyFound)) {
 
 // readSession reads a session's document; s is nil when it is absent.
 func (s *sender) readSession(id string, then func(s *record.Session, err error, arrived protocol.Instant)) {
-	s.read(ReadRequest{Kind: store.KindSession, IDs: []string{id}}, func(a Answer) {
+	s.read(ReadRequest{Kind: driver.KindSession, IDs: []string{id}}, func(a Answer) {
 		var found *record.Session
 		if a.Err == nil && len(a.Sessions) > 0 {
 			found = &a.Sessions[0]

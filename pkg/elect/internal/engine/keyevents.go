@@ -8,7 +8,8 @@ import (
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // All feeds an event of the session to every key: D has come, the lease is valid again, the session is lost.
@@ -131,7 +132,7 @@ func (t *Keys) Report(key record.Key, status record.TaskStatus, now protocol.Ins
 }
 
 // heard takes why the change that prepare made under id was not answered; nil: it was.
-func (t *Keys) heard(key record.Key, id store.WriterID, err error) {
+func (t *Keys) heard(key record.Key, id driver.WriterID, err error) {
 	if h := t.Held[key]; h != nil && h.sentAs(id) {
 		h.write.trouble = err
 		if h.m.Op == protocol.Claim {
@@ -142,7 +143,7 @@ func (t *Keys) heard(key record.Key, id store.WriterID, err error) {
 
 // refuseClaim says that the store refuses a claim for good, if it does.
 func (t *Keys) refuseClaim(h *heldKey, err error) {
-	if store.Lasting(err) {
+	if driver.Lasting(err) {
 		t.out.add(claimRefused{h.key, err, h.work})
 	}
 }
@@ -150,7 +151,7 @@ func (t *Keys) refuseClaim(h *heldKey, err error) {
 // answered takes the outcome of a change that prepare made under id. lock is what a refusal found; nil when the
 // lock is absent.
 func (t *Keys) answered(
-	key record.Key, id store.WriterID, status protocol.Status, lock *record.Lock, m protocol.Moment,
+	key record.Key, id driver.WriterID, status protocol.Status, lock *record.Lock, m protocol.Moment,
 ) {
 	h := t.Held[key]
 	if h == nil || !h.m.Sent || !h.sentAs(id) {

@@ -7,7 +7,7 @@ import (
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Keys holds the keys of one process. It is not safe for concurrent use.
@@ -36,8 +36,8 @@ func (t *Keys) setLimits(l Limits) { t.claims.quota.limits = l }
 
 // prepare makes the changes of these keys that are about to be sent. Keys whose write is no longer wanted are left
 // out.
-func (t *Keys) prepare(keys []record.Key, m protocol.Moment) []store.Change {
-	changes := make([]store.Change, 0, len(keys))
+func (t *Keys) prepare(keys []record.Key, m protocol.Moment) []driver.Change {
+	changes := make([]driver.Change, 0, len(keys))
 	for _, key := range keys {
 		if h := t.Held[key]; h != nil && h.write != nil && h.write.queued && h.m.Sent {
 			change := h.change(t.claims.self, m)

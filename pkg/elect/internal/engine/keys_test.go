@@ -8,7 +8,7 @@ import (
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // keysWorld is one process's table, and the time.
@@ -28,7 +28,7 @@ func newKeysWorld(t *testing.T) *keysWorld {
 func (w *keysWorld) moment() protocol.Moment { return testMoment(w.now) }
 
 // send prepares what is queued.
-func (w *keysWorld) send() []store.Change {
+func (w *keysWorld) send() []driver.Change {
 	var keys []record.Key
 	for _, write := range of[keyWrite](takeFrom(w.out)) {
 		keys = append(keys, write.Key)
@@ -37,7 +37,7 @@ func (w *keysWorld) send() []store.Change {
 }
 
 // answer says that these changes ended so.
-func (w *keysWorld) answer(changes []store.Change, status protocol.Status) taken {
+func (w *keysWorld) answer(changes []driver.Change, status protocol.Status) taken {
 	for _, c := range changes {
 		w.answered(record.Key(c.Doc.ID), c.Doc.WriterID, status, nil, w.moment())
 	}
@@ -65,7 +65,7 @@ func (w *keysWorld) held() cluster.Held {
 	return cluster.Held{}
 }
 
-func lockOf(t *testing.T, c store.Change) record.Lock {
+func lockOf(t *testing.T, c driver.Change) record.Lock {
 	t.Helper()
 	lock, err := record.LockFrom(c.Doc)
 	if err != nil {
@@ -98,11 +98,11 @@ func TestWhoMayClaim(t *testing.T) {
 			Lock: record.Lock{Rev: 5, Next: "me", Since: fresh},
 		}, ClaimBegun},
 		"mine, by my own write": {
-			Claim{Lock: record.Lock{Rev: 5, Session: "me", WriterID: store.WriterID{Session: "me"}}},
+			Claim{Lock: record.Lock{Rev: 5, Session: "me", WriterID: driver.WriterID{Session: "me"}}},
 			ClaimBegun,
 		},
 		"mine, by another's write": {
-			Claim{Lock: record.Lock{Rev: 5, Session: "me", WriterID: store.WriterID{Session: "b"}}},
+			Claim{Lock: record.Lock{Rev: 5, Session: "me", WriterID: driver.WriterID{Session: "b"}}},
 			ClaimEdited,
 		},
 	} {
@@ -135,7 +135,7 @@ func TestAHoldOffEndsByTheLocalClockToo(t *testing.T) {
 
 func TestALockThatNamesMeByAnothersWriteIsLeftAloneForT(t *testing.T) {
 	w := newKeysWorld(t)
-	c := Claim{Lock: record.Lock{Key: "g/k", Rev: 5, Session: "me", WriterID: store.WriterID{Session: "b"}}}
+	c := Claim{Lock: record.Lock{Key: "g/k", Rev: 5, Session: "me", WriterID: driver.WriterID{Session: "b"}}}
 	if got := w.claim(c, w.moment()); got != ClaimEdited {
 		t.Errorf("at first: %v", got)
 	}
@@ -339,7 +339,7 @@ func TestADeletedLockIsReadWithItsMarkAndCreatedAboveIt(t *testing.T) {
 func TestRepairsTouchNothingThatIsHeld(t *testing.T) {
 	w := newKeysWorld(t)
 	w.run()
-	mine := record.Lock{Key: "g/k", Rev: 7, Session: "me", WriterID: store.WriterID{Session: "me"}}
+	mine := record.Lock{Key: "g/k", Rev: 7, Session: "me", WriterID: driver.WriterID{Session: "me"}}
 	if _, ok := w.claims.free(mine, w.moment()); ok {
 		t.Error("frees a key that is held")
 	}

@@ -6,16 +6,16 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/protocol"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // localMutex is one mutex that this process uses.
 type localMutex struct {
 	id     string
 	m      protocol.Mutex
-	idle   bool         // nothing of it is used here; it is kept for the next call
-	seq    int64        // of the write that change is
-	change store.Change // as sent last: a repeat is the very same
+	idle   bool          // nothing of it is used here; it is kept for the next call
+	seq    int64         // of the write that change is
+	change driver.Change // as sent last: a repeat is the very same
 	timer  mutexTimer
 	// Why the last write and the last read were not answered; nil: they were.
 	unwritten, unread error

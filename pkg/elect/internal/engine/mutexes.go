@@ -7,7 +7,8 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Mutexes holds the mutexes of one process, by the ids of their documents. It is not safe for concurrent use.
@@ -44,8 +45,8 @@ func (t *Mutexes) verifying() bool {
 
 // prepare makes the changes of these mutexes that are about to be sent. One whose write is no longer wanted is left
 // out.
-func (t *Mutexes) prepare(ids []string, m protocol.Moment) []store.Change {
-	changes := make([]store.Change, 0, len(ids))
+func (t *Mutexes) prepare(ids []string, m protocol.Moment) []driver.Change {
+	changes := make([]driver.Change, 0, len(ids))
 	for _, id := range ids {
 		x := t.all[id]
 		if x == nil || !x.m.Write.Sent {
@@ -54,7 +55,7 @@ func (t *Mutexes) prepare(ids []string, m protocol.Moment) []store.Change {
 		if w := x.m.Write; w.Seq != x.seq || x.change.Doc.WriterID.Session != t.ids.Session {
 			x.m = x.m.WithClock(m.Rev).Dated(m.Clock) // a long queue must not make it look old
 			x.seq, w = w.Seq, x.m.Write
-			x.change = store.Change{
+			x.change = driver.Change{
 				IfRev: w.IfRev, Doc: record.MutexDoc(id, w.Doc, t.ids.Next(), m.Clock),
 			}
 			if w.Enter {
@@ -214,7 +215,7 @@ func (t *Mutexes) notified(id string, doc *protocol.MutexDoc, m protocol.Moment)
 }
 
 // answered takes the outcome of a change that prepare made. doc is what a refusal found; nil: no document.
-func (t *Mutexes) answered(c store.Change, out store.Outcome, doc *protocol.MutexDoc, m protocol.Moment) {
+func (t *Mutexes) answered(c driver.Change, out driver.Outcome, doc *protocol.MutexDoc, m protocol.Moment) {
 	x := t.all[c.Doc.ID]
 	if x == nil || x.change.Doc.WriterID != c.Doc.WriterID {
 		return
@@ -241,7 +242,7 @@ func (t *Mutexes) refuseAll(err error, m protocol.Moment) {
 // refuse ends the calls that wait for a mutex when the store refuses for good. Those that hold it go on: what is
 // written may be repaired before their lease is over.
 func (t *Mutexes) refuse(x *localMutex, err error, m protocol.Moment) {
-	if !store.Lasting(err) {
+	if !driver.Lasting(err) {
 		return
 	}
 	for _, c := range slices.Clone(x.m.Calls) {

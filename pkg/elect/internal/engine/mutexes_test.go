@@ -7,7 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // mutexRig is a table at a time that a test sets, beside a mutex in a store.
@@ -15,7 +15,7 @@ type mutexRig struct {
 	*Mutexes
 	t    *testing.T
 	now  time.Duration
-	have store.Doc // Rev 0: absent
+	have driver.Doc // Rev 0: absent
 	got  []MutexResult
 	want []string
 }
@@ -47,11 +47,11 @@ func (r *mutexRig) doc() protocol.MutexDoc {
 
 // put is a write of somebody else.
 func (r *mutexRig) put(d protocol.MutexDoc) {
-	r.have = record.MutexDoc("locks/m", d, store.WriterID{Session: "other", Seq: d.Rev}, 0)
+	r.have = record.MutexDoc("locks/m", d, driver.WriterID{Session: "other", Seq: d.Rev}, 0)
 }
 
 // sent are the changes that are to be sent now, and the reads.
-func (r *mutexRig) sent() (changes []store.Change, reads []string) {
+func (r *mutexRig) sent() (changes []driver.Change, reads []string) {
 	ready := takeFrom(r.out)
 	r.got = append(r.got, of[MutexResult](ready)...)
 	r.want = append(r.want, keys(ready, func(x wantSession) string { return x.session })...)
@@ -77,14 +77,14 @@ func (r *mutexRig) serve() (writes, reads int) {
 	}
 }
 
-func (r *mutexRig) apply(c store.Change) {
+func (r *mutexRig) apply(c driver.Change) {
 	if r.have.Rev == c.IfRev {
 		r.have = c.Doc
-		r.answered(c, store.Outcome{Status: store.Applied}, nil, r.moment())
+		r.answered(c, driver.Outcome{Status: driver.Applied}, nil, r.moment())
 		return
 	}
 	found := r.doc()
-	r.answered(c, store.Outcome{Status: store.Refused}, &found, r.moment())
+	r.answered(c, driver.Outcome{Status: driver.Refused}, &found, r.moment())
 }
 
 // result is the only one since the last call.
@@ -140,7 +140,7 @@ func TestAnUnansweredWriteIsRepeated(t *testing.T) {
 	if len(first) != 1 || first[0].Claim == 0 {
 		t.Fatalf("%+v: want a claim", first)
 	}
-	r.answered(first[0], store.Outcome{}, nil, r.moment())
+	r.answered(first[0], driver.Outcome{}, nil, r.moment())
 	if again, _ := r.sent(); len(again) != 0 {
 		t.Errorf("sent at once: %+v", again)
 	}
@@ -278,7 +278,7 @@ func TestRepeatsKeepTheirInterval(t *testing.T) {
 		changes, _ := r.sent()
 		for _, c := range changes {
 			repeats++
-			r.answered(c, store.Outcome{}, nil, r.moment())
+			r.answered(c, driver.Outcome{}, nil, r.moment())
 		}
 		d, ok := r.timers.wait(r.moment().Now)
 		if !ok || d == 0 {

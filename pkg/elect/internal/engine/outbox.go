@@ -6,7 +6,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Outbox is what goes out. It queues, sends what is due, and takes the answers.
@@ -106,7 +106,7 @@ func (o *Outbox) sendEvents(m protocol.Moment) {
 	}
 	o.send(ApplyRequest{Op: "event", Changes: changes}, func(a Answer) {
 		o.events.done(a.Outcomes, o.moment().Now.Add(o.retry))
-		if slices.ContainsFunc(a.Outcomes, func(out store.Outcome) bool { return out.Status != store.Unknown }) {
+		if slices.ContainsFunc(a.Outcomes, func(out driver.Outcome) bool { return out.Status != driver.Unknown }) {
 			o.counters.addLate(counterEvents)
 		}
 	})
@@ -150,29 +150,29 @@ func (o *Outbox) sendMutexes(batch writeBatch) {
 }
 
 // toRepeat reports whether a change is to be sent again. One that the store can never take is not.
-func toRepeat(out store.Outcome) bool {
+func toRepeat(out driver.Outcome) bool {
 	return out.Err != nil && record.StatusOf(out) != protocol.Unwritable
 }
 
 // increments are the changes that increment these counters. Each carries the largest revision known of its group.
-func (o *Outbox) increments(due []counterIncrement) []store.Change {
-	changes := make([]store.Change, len(due))
+func (o *Outbox) increments(due []counterIncrement) []driver.Change {
+	changes := make([]driver.Change, len(due))
 	for i, d := range due {
 		known := o.cache.MaxRev(d.Counter)
-		if known > store.MaxMark {
+		if known > driver.MaxMark {
 			known = 0 // edited manually: no time, and nothing could be created above it
 		}
-		doc := store.Doc{
-			Kind: store.KindGroup, ID: d.Counter, Rev: max(d.Mark, known), WriterID: o.session.IDs().Next(),
+		doc := driver.Doc{
+			Kind: driver.KindGroup, ID: d.Counter, Rev: max(d.Mark, known), WriterID: o.session.IDs().Next(),
 		}
-		changes[i] = store.Change{Op: store.Increment, Doc: doc}
+		changes[i] = driver.Change{Op: driver.Increment, Doc: doc}
 	}
 	return changes
 }
 
 // LastIncrements notify others of what was released at the very end: there is no next Tick that would.
-func (o *Outbox) LastIncrements() []store.Change { return o.increments(o.counters.rest()) }
+func (o *Outbox) LastIncrements() []driver.Change { return o.increments(o.counters.rest()) }
 
 // LastEvents are those that were not written yet. They come after the last increments, and [record.EventsWritten]
 // after them.
-func (o *Outbox) LastEvents() []store.Change { return o.events.rest(o.session.IDs()) }
+func (o *Outbox) LastEvents() []driver.Change { return o.events.rest(o.session.IDs()) }

@@ -7,13 +7,13 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // posted keeps what is sent until a test answers.
 type posted struct {
 	ops     []string
-	changes [][]store.Change
+	changes [][]driver.Change
 	then    []func(Answer)
 }
 
@@ -22,13 +22,13 @@ func (p *posted) send(r ApplyRequest, then func(Answer)) {
 }
 
 // answer answers the last request.
-func (p *posted) answer(status store.Status) {
+func (p *posted) answer(status driver.Status) {
 	last := len(p.then) - 1
-	out := store.Outcome{Status: status}
-	if status == store.Unknown {
-		out.Err = store.ErrUnavailable
+	out := driver.Outcome{Status: status}
+	if status == driver.Unknown {
+		out.Err = driver.ErrUnavailable
 	}
-	p.then[last](Answer{Outcomes: slices.Repeat([]store.Outcome{out}, len(p.changes[last]))})
+	p.then[last](Answer{Outcomes: slices.Repeat([]driver.Outcome{out}, len(p.changes[last]))})
 }
 
 // writer is a session in some phase.
@@ -80,20 +80,20 @@ func TestEventsAreCountedOnceTheyAreWritten(t *testing.T) {
 	if len(s.sent.ops) != 1 {
 		t.Fatalf("sent %q before the event was answered", s.sent.ops)
 	}
-	s.sent.answer(store.Unknown)
+	s.sent.answer(driver.Unknown)
 	for d := 4 * time.Second; d < 7*time.Second; d += 100 * time.Millisecond {
 		s.at(d)
 	}
 	if !slices.Equal(s.sent.ops, []string{"event", "event"}) {
 		t.Fatalf("sent %q, want the event again", s.sent.ops)
 	}
-	s.sent.answer(store.Applied)
+	s.sent.answer(driver.Applied)
 	s.at(9 * time.Second)
 	s.at(11 * time.Second)
 	if !slices.Equal(s.sent.ops, []string{"event", "event", "increment"}) {
 		t.Fatalf("sent %q, want one increment after the event", s.sent.ops)
 	}
-	if c := s.sent.changes[2]; len(c) != 1 || c[0].Op != store.Increment || c[0].Doc.ID != record.CounterEvents {
+	if c := s.sent.changes[2]; len(c) != 1 || c[0].Op != driver.Increment || c[0].Doc.ID != record.CounterEvents {
 		t.Errorf("incremented %+v", c)
 	}
 }
@@ -116,7 +116,7 @@ func TestIncrementsAreRepeatedUntilAnswered(t *testing.T) {
 	s := newSender(t)
 	s.increment([]string{"g"}, s.moment().Now)
 	s.at(time.Second)
-	s.sent.then[0](Answer{Outcomes: []store.Outcome{{Err: store.ErrUnavailable}, {Status: store.Applied}}})
+	s.sent.then[0](Answer{Outcomes: []driver.Outcome{{Err: driver.ErrUnavailable}, {Status: driver.Applied}}})
 	s.at(2 * time.Second)
 	if len(s.sent.changes) != 2 || len(s.sent.changes[1]) != 2 {
 		t.Fatalf("sent %+v, want both counters twice", s.sent.changes)
@@ -126,7 +126,7 @@ func TestIncrementsAreRepeatedUntilAnswered(t *testing.T) {
 			t.Errorf("incremented %q", c.Doc.ID)
 		}
 	}
-	s.sent.answer(store.Applied)
+	s.sent.answer(driver.Applied)
 	if left := s.LastIncrements(); len(left) > 0 {
 		t.Errorf("%+v are left", left)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // peer is one other session.
@@ -16,7 +16,7 @@ type peer struct {
 	doc         record.Session
 	heartbeatAt protocol.Instant // when its newest heartbeat was first seen here
 	shownAt     protocol.Instant // when a reply last showed it, whatever it said
-	killing     *store.Change    // the kill under way: a repeat is the very same write
+	killing     *driver.Change   // the kill under way: a repeat is the very same write
 	dying       *record.Session  // what it makes of the session
 	late        bool             // the last look should have shown another heartbeat
 	retryAt     protocol.Instant // no kill or read before, after a failure
@@ -52,7 +52,7 @@ func (q *peer) kill(session string, a protocol.PeerAction, dead func() record.Se
 	if first {
 		doc := dead()
 		doc.Rev = a.NewRev
-		q.dying, q.killing = &doc, &store.Change{IfRev: a.IfRev, Doc: doc.Doc()}
+		q.dying, q.killing = &doc, &driver.Change{IfRev: a.IfRev, Doc: doc.Doc()}
 	}
 	return killSession{
 		session: session, instance: q.doc.Instance, cause: q.dying.Cause, change: *q.killing, first: first,
@@ -159,7 +159,7 @@ func (s peerTable) longestLease(least time.Duration) time.Duration {
 // forgetDead forgets those that have been dead for long, and returns them.
 func (s peerTable) forgetDead(now protocol.Instant) (forgotten []string) {
 	for id, q := range s {
-		if q.m.Dead() && now.KillerElapsed(q.m.DeadAt) > store.KindSession.Info().Retention {
+		if q.m.Dead() && now.KillerElapsed(q.m.DeadAt) > driver.KindSession.Info().Retention {
 			delete(s, id)
 			forgotten = append(forgotten, id)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // maxInFlight is how many batches are under way at once. A database answers one batch of many sooner than many of one.
@@ -51,7 +51,7 @@ func (b *writeQueue) next() (batch writeBatch, ok bool) {
 	if b.flying >= maxInFlight || len(*from) == 0 || batch.report && b.reporting {
 		return writeBatch{}, false
 	}
-	n := min(len(*from), store.MaxBatch)
+	n := min(len(*from), driver.MaxBatch)
 	batch.keys = (*from)[:n:n]
 	*from = (*from)[n:]
 	b.flying++
@@ -94,7 +94,7 @@ type counterQueue struct {
 
 // mark notes a revision that the counter's next increment is to carry: the high-water mark of its group.
 func (c *counterQueue) mark(counter string, rev int64) {
-	if rev <= 0 || rev > store.MaxMark {
+	if rev <= 0 || rev > driver.MaxMark {
 		return // written out of band: no time, and nothing could be created above it
 	}
 	if c.marks == nil {
@@ -201,7 +201,7 @@ const (
 type eventQueue struct {
 	queue  []record.Event
 	since  protocol.Instant // when the first of the queue came up
-	sent   []store.Change   // the batch under way, or to be repeated as it was
+	sent   []driver.Change  // the batch under way, or to be repeated as it was
 	flying bool
 	after  protocol.Instant // no repeat before, after a failure
 	count  int64
@@ -225,7 +225,7 @@ func (e *eventQueue) note(ev record.Event, session string, clock int64, now prot
 func (e *eventQueue) busy() bool { return len(e.queue) >= eachClaim }
 
 // next takes the next batch. One whose answer was lost is sent again, the very same, until it is answered.
-func (e *eventQueue) next(ids *record.WriterIDs, now protocol.Instant) []store.Change {
+func (e *eventQueue) next(ids *record.WriterIDs, now protocol.Instant) []driver.Change {
 	if e.flying || now.HolderElapsed(e.after) < 0 {
 		return nil
 	}
@@ -234,9 +234,9 @@ func (e *eventQueue) next(ids *record.WriterIDs, now protocol.Instant) []store.C
 			return nil
 		}
 		n := min(len(e.queue), eventBatch)
-		e.sent = make([]store.Change, n)
+		e.sent = make([]driver.Change, n)
 		for i, ev := range e.queue[:n] {
-			e.sent[i] = store.Change{Doc: ev.Doc(ids.Next())}
+			e.sent[i] = driver.Change{Doc: ev.Doc(ids.Next())}
 		}
 		e.queue = append(e.queue[:0:0], e.queue[n:]...)
 	}
@@ -245,7 +245,7 @@ func (e *eventQueue) next(ids *record.WriterIDs, now protocol.Instant) []store.C
 }
 
 // done takes the outcomes of the batch under way. What was not answered is repeated after again.
-func (e *eventQueue) done(outs []store.Outcome, again protocol.Instant) {
+func (e *eventQueue) done(outs []driver.Outcome, again protocol.Instant) {
 	sent := e.sent
 	e.flying, e.sent = false, nil
 	for i, out := range outs {
@@ -259,10 +259,10 @@ func (e *eventQueue) done(outs []store.Outcome, again protocol.Instant) {
 }
 
 // rest takes all that is left, a batch that was not answered included: there is no next turn of the loop.
-func (e *eventQueue) rest(ids *record.WriterIDs) []store.Change {
+func (e *eventQueue) rest(ids *record.WriterIDs) []driver.Change {
 	rest := e.sent
 	for _, ev := range e.queue {
-		rest = append(rest, store.Change{Doc: ev.Doc(ids.Next())})
+		rest = append(rest, driver.Change{Doc: ev.Doc(ids.Next())})
 	}
 	e.queue, e.sent = nil, nil
 	return rest

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 func TestOwnersGoBeforeReportsAndTogether(t *testing.T) {
@@ -51,12 +51,12 @@ func TestAtMostFourBatchesAreUnderWay(t *testing.T) {
 
 func TestALargeQueueIsCutIntoBatches(t *testing.T) {
 	var b writeQueue
-	for range store.MaxBatch + 1 {
+	for range driver.MaxBatch + 1 {
 		b.add("g/1", false)
 	}
 	first, _ := b.next()
 	second, _ := b.next()
-	if len(first.keys) != store.MaxBatch || len(second.keys) != 1 {
+	if len(first.keys) != driver.MaxBatch || len(second.keys) != 1 {
 		t.Errorf("%d and %d keys", len(first.keys), len(second.keys))
 	}
 }
@@ -115,7 +115,7 @@ func TestAnIncrementCarriesTheLargestRevision(t *testing.T) {
 	var c counterQueue
 	c.mark("g", 7)
 	c.mark("g", 5)
-	c.mark("g", store.MaxMark+1) // edited manually: no time
+	c.mark("g", driver.MaxMark+1) // edited manually: no time
 	c.addUrgent("g", testAt(0))
 	due := c.next(testAt(0))
 	if len(due) != 1 || due[0].Mark != 7 {
@@ -154,7 +154,7 @@ func TestEventsAreRepeatedAsTheyWere(t *testing.T) {
 		t.Fatalf("%d sent", len(sent))
 	}
 	first := sent[0].Doc
-	e.done([]store.Outcome{{Status: store.Unknown}}, testAt(2*time.Second))
+	e.done([]driver.Outcome{{Status: driver.Unknown}}, testAt(2*time.Second))
 	if again := e.next(ids, testAt(time.Second)); again != nil {
 		t.Error("repeated at once")
 	}
@@ -162,7 +162,7 @@ func TestEventsAreRepeatedAsTheyWere(t *testing.T) {
 	if len(again) != 1 || again[0].Doc.WriterID != first.WriterID || again[0].Doc.ID != first.ID {
 		t.Errorf("repeated as %+v, was %+v", again, first)
 	}
-	e.done([]store.Outcome{{Status: store.Applied}}, testAt(3*time.Second))
+	e.done([]driver.Outcome{{Status: driver.Applied}}, testAt(3*time.Second))
 	if more := e.next(ids, testAt(time.Minute)); more != nil {
 		t.Errorf("still %v", more)
 	}
@@ -180,7 +180,7 @@ func TestEventsAreBounded(t *testing.T) {
 			break
 		}
 		n += len(sent)
-		e.done(slices.Repeat([]store.Outcome{{Status: store.Applied}}, len(sent)), testAt(0))
+		e.done(slices.Repeat([]driver.Outcome{{Status: driver.Applied}}, len(sent)), testAt(0))
 	}
 	if n != 1000 {
 		t.Errorf("%d events were kept, want 1000", n)

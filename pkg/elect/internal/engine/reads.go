@@ -5,7 +5,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // readQueue has the documents to be read together: what one event asks for goes out in few requests.
@@ -31,15 +31,15 @@ type readQueue struct {
 func (rs *readQueue) flush() {
 	keys, mutexes, suspects := rs.keys, rs.mutexes, rs.suspects
 	rs.keys, rs.mutexes, rs.suspects = nil, nil, nil
-	for batch := range slices.Chunk(keys, store.MaxBatch) {
+	for batch := range slices.Chunk(keys, driver.MaxBatch) {
 		rs.sender.readKeys(batch, func(f keyFound) { rs.held.found(f, rs.moment()) })
 	}
 	slices.Sort(mutexes)
-	for batch := range slices.Chunk(mutexes, store.MaxBatch) {
+	for batch := range slices.Chunk(mutexes, driver.MaxBatch) {
 		rs.readMutexes(batch)
 	}
 	slices.Sort(suspects)
-	for batch := range slices.Chunk(suspects, store.MaxBatch) {
+	for batch := range slices.Chunk(suspects, driver.MaxBatch) {
 		rs.auditor.readSuspects(batch)
 	}
 	if len(rs.named) > 0 && !rs.readNamed {
@@ -49,7 +49,7 @@ func (rs *readQueue) flush() {
 
 // readMutexes reads mutexes, with the high-water mark of deleted ones where one is absent.
 func (rs *readQueue) readMutexes(ids []string) {
-	r := ReadRequest{Kind: store.KindMutex, IDs: ids, Counters: []string{record.GroupMutexes}}
+	r := ReadRequest{Kind: driver.KindMutex, IDs: ids, Counters: []string{record.GroupMutexes}}
 	rs.sender.read(r, func(a Answer) {
 		m := rs.moment()
 		for i, id := range ids {
@@ -65,9 +65,9 @@ func (rs *readQueue) readMutexes(ids []string) {
 // readLocks reads the locks that were named since the last request. What cannot be read is looked for.
 func (rs *readQueue) readLocks() {
 	all := slices.Compact(slices.Sorted(slices.Values(rs.named)))
-	ids := all[:min(len(all), store.MaxBatch)]
+	ids := all[:min(len(all), driver.MaxBatch)]
 	rs.named, rs.readNamed = all[len(ids):], true
-	rs.sender.read(ReadRequest{Kind: store.KindLock, IDs: ids}, func(a Answer) {
+	rs.sender.read(ReadRequest{Kind: driver.KindLock, IDs: ids}, func(a Answer) {
 		rs.readNamed = false
 		for _, lock := range a.Locks {
 			if a.Err == nil && lock != nil {

@@ -5,7 +5,8 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Self is this process's session, and after its end the next one. It is not safe for concurrent use.
@@ -16,7 +17,7 @@ type Self struct {
 	newID    func() string
 	m        protocol.Session
 	ids      *record.WriterIDs
-	write    store.Change          // the write under way: a repeat is the very same
+	write    driver.Change         // the write under way: a repeat is the very same
 	written  protocol.SessionWrite // what write was made for
 	drain    drainState
 	wasValid bool
@@ -56,7 +57,7 @@ func (o *Self) begin() {
 	id := o.newID()
 	o.ids = &record.WriterIDs{Session: id}
 	o.m = protocol.Session{Drain: o.drain.asked} // a drain outlives the session it was asked in
-	o.write, o.written, o.wasValid = store.Change{}, protocol.SessionWrite{}, false
+	o.write, o.written, o.wasValid = driver.Change{}, protocol.SessionWrite{}, false
 	o.Member.begin(o.ids, o.p.T)
 	o.out.add(sessionBegun{id})
 	o.out.add(o.deadlines())
@@ -164,7 +165,7 @@ func (o *Self) heard(session string, err error) {
 	if session != o.ids.Session {
 		return
 	}
-	if o.trouble = err; store.Lasting(err) {
+	if o.trouble = err; driver.Lasting(err) {
 		o.out.changedSessions()
 	}
 }
@@ -256,7 +257,7 @@ func (o *Self) send(a protocol.SessionAction, m protocol.Moment) {
 				doc.Cause, doc.Left = "it left in order", true
 			}
 		}
-		o.write = store.Change{IfRev: a.IfRev, Doc: doc.Doc()}
+		o.write = driver.Change{IfRev: a.IfRev, Doc: doc.Doc()}
 	}
 	w := sessionWrite{Change: o.write}
 	if a.IfRev == 0 && a.Kind == protocol.SendHeartbeat {
@@ -276,10 +277,10 @@ type memberDoc struct {
 	ids     *record.WriterIDs
 	retry   time.Duration
 	record  record.Member
-	opened  int64         // the store's clock at the process's first session
-	dirty   bool          // the document is not what it should be
-	flying  bool          // write is under way
-	write   *store.Change // an unanswered write, repeated as it is
+	opened  int64          // the store's clock at the process's first session
+	dirty   bool           // the document is not what it should be
+	flying  bool           // write is under way
+	write   *driver.Change // an unanswered write, repeated as it is
 	retryAt protocol.Instant
 }
 
@@ -291,7 +292,7 @@ func (m *memberDoc) begin(ids *record.WriterIDs, lease time.Duration) {
 }
 
 // due is the write that brings the document up to date, if one is due: an unanswered one again, as it was.
-func (m *memberDoc) due(at protocol.Moment) *store.Change {
+func (m *memberDoc) due(at protocol.Moment) *driver.Change {
 	if m.opened == 0 && at.Rev != 0 { // by no other clock than the store's: it says which of two revisions is newer
 		m.opened, m.dirty = at.Clock, true
 	}
@@ -302,7 +303,7 @@ func (m *memberDoc) due(at protocol.Moment) *store.Change {
 		m.record.Opened = m.opened
 		next := m.record
 		next.Rev++
-		m.write = &store.Change{IfRev: m.record.Rev, Doc: next.Doc(m.ids.Next())}
+		m.write = &driver.Change{IfRev: m.record.Rev, Doc: next.Doc(m.ids.Next())}
 		m.dirty = false
 	}
 	m.flying = true
@@ -325,7 +326,7 @@ func (m *memberDoc) Set(r record.Member) {
 
 // answered takes the outcome of a write. One that the store cannot take at all is not repeated. It reports whether
 // others are to look.
-func (m *memberDoc) answered(change store.Change, out store.Outcome, now protocol.Instant) bool {
+func (m *memberDoc) answered(change driver.Change, out driver.Outcome, now protocol.Instant) bool {
 	if change.Doc.ID != m.ids.Session {
 		return false
 	}
@@ -348,13 +349,13 @@ func (m *memberDoc) answered(change store.Change, out store.Outcome, now protoco
 
 // found takes what others read as this instance's member, asked for when its revision was rev; doc is nil when it is
 // absent. It reports whether the document was deleted or edited: then it is written again.
-func (m *memberDoc) found(session string, rev int64, doc *store.Doc) bool {
+func (m *memberDoc) found(session string, rev int64, doc *driver.Doc) bool {
 	if session != m.ids.Session || m.flying || m.dirty || m.write != nil || m.record.Rev != rev {
 		return false
 	}
 	found := int64(0)
 	if doc != nil {
-		if found = doc.Rev; found == rev && string(doc.Body) == string(m.record.Doc(store.WriterID{}).Body) {
+		if found = doc.Rev; found == rev && string(doc.Body) == string(m.record.Doc(driver.WriterID{}).Body) {
 			return false
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // sessionWorld is one process's session, and the time.
@@ -38,7 +38,7 @@ func (w *sessionWorld) after(d time.Duration) taken {
 }
 
 // written is the heartbeat that is to be written after d.
-func (w *sessionWorld) written(d time.Duration) store.Change {
+func (w *sessionWorld) written(d time.Duration) driver.Change {
 	w.t.Helper()
 	r := w.after(d)
 	writes := of[sessionWrite](r)
@@ -56,7 +56,7 @@ func (w *sessionWorld) open() {
 	if len(writes) == 0 || writes[0].Member == nil {
 		w.t.Fatalf("no creation with a member: %+v", r)
 	}
-	w.Member.answered(*writes[0].Member, store.Outcome{Status: store.Applied}, w.moment().Now)
+	w.Member.answered(*writes[0].Member, driver.Outcome{Status: driver.Applied}, w.moment().Now)
 	w.answered(w.ID(), protocol.Applied, w.moment())
 	got := takeFrom(w.out)
 	if len(of[LeaseRenewed](got)) == 0 || !slices.Contains(of[forAllKeys](got), forAllKeys{protocol.KeyResume}) {
@@ -122,7 +122,7 @@ func TestASessionEndedByAnotherIsFollowedByANewOne(t *testing.T) {
 	}
 	ended := w.ID()
 	w.found(ended, &record.Session{
-		ID: ended, Rev: 1_000_001, State: record.Dead, WriterID: store.WriterID{Session: "b"},
+		ID: ended, Rev: 1_000_001, State: record.Dead, WriterID: driver.WriterID{Session: "b"},
 	}, true, w.moment())
 	r := takeFrom(w.out)
 	if len(of[sessionLost](r)) == 0 || w.Valid(w.moment().Now) {
@@ -149,10 +149,10 @@ func TestAMemberThatWasEditedIsWrittenAgain(t *testing.T) {
 	rev := w.Member.Record().Rev
 	w.announce(w.moment()) // the store's clock at the opening
 	if r := of[writeMember](takeFrom(w.out)); len(r) > 0 {
-		w.Member.answered(*r[0].change, store.Outcome{Status: store.Applied}, w.moment().Now)
+		w.Member.answered(*r[0].change, driver.Outcome{Status: driver.Applied}, w.moment().Now)
 		rev = r[0].change.Doc.Rev
 	}
-	edited := w.Member.Record().Doc(store.WriterID{Session: "hand"})
+	edited := w.Member.Record().Doc(driver.WriterID{Session: "hand"})
 	edited.Rev, edited.Body = rev+1, []byte(`{"instance":"b"}`)
 	if !w.Member.found(w.ID(), rev, &edited) {
 		t.Fatal("an edit was not seen")

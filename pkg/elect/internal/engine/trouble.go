@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Trouble is what the store has said last to those who wait for it. Each of its methods returns nil where the store has
@@ -53,7 +54,7 @@ func (t Trouble) Closing() (err error) {
 func (t Trouble) refused() error {
 	var last error
 	for _, h := range t.keys.Held {
-		if last = h.trouble(); !store.Lasting(last) {
+		if last = h.trouble(); !driver.Lasting(last) {
 			return nil
 		}
 	}
@@ -61,11 +62,11 @@ func (t Trouble) refused() error {
 		if x.idle {
 			continue
 		}
-		if last = t.mutexes.trouble(id); !store.Lasting(last) {
+		if last = t.mutexes.trouble(id); !driver.Lasting(last) {
 			return nil
 		}
 	}
-	if last = cmp.Or(last, t.self.trouble); !store.Lasting(last) {
+	if last = cmp.Or(last, t.self.trouble); !driver.Lasting(last) {
 		return nil
 	}
 	return last
@@ -76,10 +77,10 @@ func (t Trouble) refused() error {
 func Unanswered(d time.Duration, trouble error) error {
 	switch {
 	case trouble == nil:
-		return fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, d)
-	case errors.Is(trouble, store.ErrUnavailable):
+		return fmt.Errorf("%w: no answer for %v", driver.ErrUnavailable, d)
+	case errors.Is(trouble, driver.ErrUnavailable):
 		return fmt.Errorf("no answer for %v: %w", d, trouble)
 	default:
-		return fmt.Errorf("%w: no answer for %v: %w", store.ErrUnavailable, d, trouble)
+		return fmt.Errorf("%w: no answer for %v: %w", driver.ErrUnavailable, d, trouble)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 const (
@@ -25,13 +25,13 @@ type cleaner struct {
 }
 
 // removeSessions removes the sessions that have been dead for long and that no lock and no mutex names any more.
-func (c *cleaner) removeSessions(ctx context.Context, now int64, id func() store.WriterID) ([]string, error) {
-	dead := store.Query{States: []string{string(record.Dead)}, Limit: cleanAtOnce}
-	reply, err := c.docs.list(ctx, store.KindSession, dead)
+func (c *cleaner) removeSessions(ctx context.Context, now int64, id func() driver.WriterID) ([]string, error) {
+	dead := driver.Query{States: []string{string(record.Dead)}, Limit: cleanAtOnce}
+	reply, err := c.docs.list(ctx, driver.KindSession, dead)
 	if err != nil {
 		return nil, err
 	}
-	var old []store.Doc
+	var old []driver.Doc
 	for _, d := range reply.Docs {
 		s, err := record.SessionFrom(d)
 		switch {
@@ -62,7 +62,7 @@ func (c *cleaner) removeSessions(ctx context.Context, now int64, id func() store
 
 // noteDeath gives a dead session the time of its death when it has none, or none that can be: somebody wrote it
 // dead manually.
-func (c *cleaner) noteDeath(ctx context.Context, s record.Session, now int64, id func() store.WriterID) error {
+func (c *cleaner) noteDeath(ctx context.Context, s record.Session, now int64, id func() driver.WriterID) error {
 	ifRev := s.Rev
 	if err := c.box.Ask(ctx, func(*engine.Engine) { s.WriterID = id() }); err != nil {
 		return err
@@ -70,19 +70,19 @@ func (c *cleaner) noteDeath(ctx context.Context, s record.Session, now int64, id
 	ctx, cancel := context.WithTimeout(ctx, c.docs.op)
 	defer cancel()
 	s.Rev, s.Died = protocol.DeadRev(ifRev, c.times.revisions()), now
-	out, err := c.docs.applyOne(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
+	out, err := c.docs.applyOne(ctx, driver.Change{IfRev: ifRev, Doc: s.Doc()})
 	return errors.Join(out.Err, err)
 }
 
 // removeSession removes one dead session and its member, unless a lock still names it.
-func (c *cleaner) removeSession(ctx context.Context, d store.Doc) (bool, error) {
+func (c *cleaner) removeSession(ctx context.Context, d driver.Doc) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.docs.op)
 	defer cancel()
-	named, err := c.docs.store.List(ctx, store.KindLock, store.Query{Sessions: []string{d.ID}, CountOnly: true})
+	named, err := c.docs.store.List(ctx, driver.KindLock, driver.Query{Sessions: []string{d.ID}, CountOnly: true})
 	if err != nil || named.Total > 0 {
 		return false, err
 	}
-	member, err := c.docs.store.Read(ctx, store.KindMember, d.ID)
+	member, err := c.docs.store.Read(ctx, driver.KindMember, d.ID)
 	if err != nil {
 		return false, err
 	}
@@ -96,18 +96,18 @@ func (c *cleaner) removeMutexes(ctx context.Context, now int64) error {
 	ctx, cancel := context.WithTimeout(ctx, c.docs.op)
 	defer cancel()
 	expired, err := c.docs.store.List(
-		ctx, store.KindMutex, store.Query{Expired: now, Limit: cleanAtOnce, NoBody: true},
+		ctx, driver.KindMutex, driver.Query{Expired: now, Limit: cleanAtOnce, NoBody: true},
 	)
 	if err != nil || len(expired.Docs) == 0 {
 		return err
 	}
-	counter := store.Doc{Kind: store.KindGroup, ID: record.GroupMutexes}
+	counter := driver.Doc{Kind: driver.KindGroup, ID: record.GroupMutexes}
 	for _, d := range expired.Docs {
-		if d.Rev <= store.MaxMark { // else edited manually: no time, and nothing could be created above it
+		if d.Rev <= driver.MaxMark { // else edited manually: no time, and nothing could be created above it
 			counter.Rev = max(counter.Rev, d.Rev)
 		}
 	}
-	out, err := c.docs.applyOne(ctx, store.Change{Op: store.Increment, Doc: counter})
+	out, err := c.docs.applyOne(ctx, driver.Change{Op: driver.Increment, Doc: counter})
 	if err = errors.Join(out.Err, err); err != nil {
 		return err
 	}
@@ -118,11 +118,11 @@ func (c *cleaner) removeMutexes(ctx context.Context, now int64) error {
 // removeRequests removes those that have expired. There may be many more than of anything else. One that was started
 // stays while its session is not known to be dead: its caller may be at work on it.
 func (c *cleaner) removeRequests(ctx context.Context, now int64) error {
-	for page, err := range c.docs.pages(ctx, store.KindRequest, store.Query{Expired: now, NoBody: true}) {
+	for page, err := range c.docs.pages(ctx, driver.KindRequest, driver.Query{Expired: now, NoBody: true}) {
 		if err != nil {
 			return err
 		}
-		for batch := range slices.Chunk(page, store.MaxBatch) {
+		for batch := range slices.Chunk(page, driver.MaxBatch) {
 			if err := c.removeSomeRequests(ctx, batch); err != nil {
 				return err
 			}
@@ -131,7 +131,7 @@ func (c *cleaner) removeRequests(ctx context.Context, now int64) error {
 	return nil
 }
 
-func (c *cleaner) removeSomeRequests(ctx context.Context, expired []store.Doc) error {
+func (c *cleaner) removeSomeRequests(ctx context.Context, expired []driver.Doc) error {
 	ctx, cancel := context.WithTimeout(ctx, c.docs.op)
 	defer cancel()
 	owners := map[string]bool{} // of those that were started: whether they may live
@@ -141,7 +141,7 @@ func (c *cleaner) removeSomeRequests(ctx context.Context, expired []store.Doc) e
 		}
 	}
 	if len(owners) > 0 {
-		found, err := c.docs.store.Read(ctx, store.KindSession, slices.Collect(maps.Keys(owners))...)
+		found, err := c.docs.store.Read(ctx, driver.KindSession, slices.Collect(maps.Keys(owners))...)
 		if err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (c *cleaner) removeSomeRequests(ctx context.Context, expired []store.Doc) e
 			owners[d.ID] = d.State != string(record.Dead)
 		}
 	}
-	over := slices.DeleteFunc(slices.Clone(expired), func(d store.Doc) bool {
+	over := slices.DeleteFunc(slices.Clone(expired), func(d driver.Doc) bool {
 		return d.State == record.RequestStarted && owners[d.Session]
 	})
 	if len(over) == 0 {
@@ -160,21 +160,21 @@ func (c *cleaner) removeSomeRequests(ctx context.Context, expired []store.Doc) e
 }
 
 // deletions delete documents as they were found.
-func deletions(docs []store.Doc) []store.Change {
-	changes := make([]store.Change, len(docs))
+func deletions(docs []driver.Doc) []driver.Change {
+	changes := make([]driver.Change, len(docs))
 	for i, d := range docs {
-		changes[i] = store.Change{Op: store.Delete, IfRev: d.Rev, Doc: store.Doc{Kind: d.Kind, ID: d.ID}}
+		changes[i] = driver.Change{Op: driver.Delete, IfRev: d.Rev, Doc: driver.Doc{Kind: d.Kind, ID: d.ID}}
 	}
 	return changes
 }
 
 // moveEvents dates events anew whose clock was far ahead: until that moment they would be the newest, and stay. Who
 // removes one writes it again, so that none is there twice.
-func (c *cleaner) moveEvents(ctx context.Context, now int64, id func() store.WriterID) error {
+func (c *cleaner) moveEvents(ctx context.Context, now int64, id func() driver.WriterID) error {
 	ctx, cancel := context.WithTimeout(ctx, c.docs.op)
 	defer cancel()
 	from := record.EventID(now+record.MostAhead.Milliseconds(), "", 0)
-	found, err := c.docs.store.List(ctx, store.KindEvent, store.Query{From: from, Limit: store.MaxBatch})
+	found, err := c.docs.store.List(ctx, driver.KindEvent, driver.Query{From: from, Limit: driver.MaxBatch})
 	if err != nil || len(found.Docs) == 0 {
 		return err
 	}
@@ -182,19 +182,19 @@ func (c *cleaner) moveEvents(ctx context.Context, now int64, id func() store.Wri
 	if err != nil {
 		return err
 	}
-	var again []store.Change
+	var again []driver.Change
 	for i, out := range outs {
 		e, err := record.EventFrom(found.Docs[i])
-		if out.Status != store.Applied || err != nil {
+		if out.Status != driver.Applied || err != nil {
 			continue
 		}
-		var writer store.WriterID
+		var writer driver.WriterID
 		if err := c.box.Ask(ctx, func(*engine.Engine) { writer = id() }); err != nil {
 			return err
 		}
 		e.Time = now - int64(len(outs)-i) // their order stays
 		e.ID = record.EventID(e.Time, writer.Session, writer.Seq)
-		again = append(again, store.Change{Doc: e.Doc(writer)})
+		again = append(again, driver.Change{Doc: e.Doc(writer)})
 	}
 	c.docs.log.Info("Events were dated by a clock that was far ahead: they count as of now", "events", len(again))
 	outs, err = c.docs.store.Apply(ctx, again...)
@@ -205,15 +205,15 @@ func (c *cleaner) moveEvents(ctx context.Context, now int64, id func() store.Wri
 func (c *cleaner) removeEvents(ctx context.Context, now int64) error {
 	ctx, cancel := context.WithTimeout(ctx, c.docs.op)
 	defer cancel()
-	if _, err := store.Clean(ctx, c.docs.store, store.KindEvent, now, cleanAtOnce); err != nil {
+	if _, err := driver.Clean(ctx, c.docs.store, driver.KindEvent, now, cleanAtOnce); err != nil {
 		return err
 	}
-	all, err := c.docs.store.List(ctx, store.KindEvent, store.Query{CountOnly: true})
+	all, err := c.docs.store.List(ctx, driver.KindEvent, driver.Query{CountOnly: true})
 	if err != nil || all.Total <= keepEvents {
 		return err
 	}
 	oldest, err := c.docs.store.List(
-		ctx, store.KindEvent, store.Query{Limit: min(int(all.Total)-keepEvents, cleanAtOnce), NoBody: true},
+		ctx, driver.KindEvent, driver.Query{Limit: min(int(all.Total)-keepEvents, cleanAtOnce), NoBody: true},
 	)
 	if err != nil {
 		return err
@@ -225,7 +225,7 @@ func (c *cleaner) removeEvents(ctx context.Context, now int64) error {
 // removeDead takes dead sessions out of the mutexes that name them, before they are removed. A waiter does
 // so by itself. One without a waiter would name them for ever, and never expire. It says whether none names them now.
 func (c *cleaner) removeDead(
-	ctx context.Context, sessions []store.Doc, id func() store.WriterID,
+	ctx context.Context, sessions []driver.Doc, id func() driver.WriterID,
 ) (done bool, err error) {
 	if len(sessions) == 0 {
 		return true, nil
@@ -235,7 +235,7 @@ func (c *cleaner) removeDead(
 		dead[i] = d.ID
 	}
 	done = true
-	for page, err := range c.docs.pages(ctx, store.KindMutex, store.Query{NoBody: true}) {
+	for page, err := range c.docs.pages(ctx, driver.KindMutex, driver.Query{NoBody: true}) {
 		if err != nil {
 			return false, err
 		}
@@ -245,7 +245,7 @@ func (c *cleaner) removeDead(
 				used = append(used, d.ID)
 			}
 		}
-		for batch := range slices.Chunk(used, store.MaxBatch) {
+		for batch := range slices.Chunk(used, driver.MaxBatch) {
 			free, err := c.removeDeadIn(ctx, batch, dead, id)
 			if err != nil {
 				return false, err
@@ -258,15 +258,15 @@ func (c *cleaner) removeDead(
 
 // removeDeadIn takes them out of some mutexes. done: none of these names them now.
 func (c *cleaner) removeDeadIn(
-	ctx context.Context, ids, dead []string, id func() store.WriterID,
+	ctx context.Context, ids, dead []string, id func() driver.WriterID,
 ) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.docs.op)
 	defer cancel()
-	reply, err := c.docs.store.Read(ctx, store.KindMutex, ids...)
+	reply, err := c.docs.store.Read(ctx, driver.KindMutex, ids...)
 	if err != nil {
 		return false, err
 	}
-	var changes []store.Change
+	var changes []driver.Change
 	for _, d := range reply.Docs {
 		is, err := record.MutexFrom(d)
 		if err != nil {
@@ -276,16 +276,16 @@ func (c *cleaner) removeDeadIn(
 		if !named {
 			continue
 		}
-		var writer store.WriterID
+		var writer driver.WriterID
 		if err := c.box.Ask(ctx, func(*engine.Engine) { writer = id() }); err != nil {
 			return false, err
 		}
-		changes = append(changes, store.Change{IfRev: d.Rev, Doc: record.MutexDoc(d.ID, left, writer, c.times.now())})
+		changes = append(changes, driver.Change{IfRev: d.Rev, Doc: record.MutexDoc(d.ID, left, writer, c.times.now())})
 	}
 	if len(changes) == 0 {
 		return true, nil
 	}
 	outs, err := c.docs.store.Apply(ctx, changes...)
-	applied := !slices.ContainsFunc(outs, func(o store.Outcome) bool { return o.Status != store.Applied })
+	applied := !slices.ContainsFunc(outs, func(o driver.Outcome) bool { return o.Status != driver.Applied })
 	return err == nil && applied, firstError(outs, err)
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/wallclock"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // SteadyClock reads the machine's steady clocks.
@@ -55,7 +55,7 @@ func (c *storeClock) ahead() time.Duration {
 func (c *storeClock) revisions() int64 { return c.rev.Load() }
 
 // learn takes a reply's wall clock and floor.
-func (c *storeClock) learn(r store.Reply) {
+func (c *storeClock) learn(r driver.Reply) {
 	if r.Wall > 0 {
 		c.offset.Store(r.Wall - c.local.Now().Boot.Milliseconds())
 	}
@@ -81,7 +81,7 @@ type timedStore struct {
 	clock *storeClock
 }
 
-func (s timedStore) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (s timedStore) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	reply, err := s.lineageStore.Read(ctx, kind, ids...)
 	if err == nil {
 		s.clock.learn(reply)
@@ -89,7 +89,7 @@ func (s timedStore) Read(ctx context.Context, kind store.Kind, ids ...string) (s
 	return reply, err
 }
 
-func (s timedStore) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (s timedStore) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	reply, err := s.lineageStore.List(ctx, kind, q)
 	if err == nil {
 		s.clock.learn(reply)

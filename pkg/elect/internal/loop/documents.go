@@ -12,7 +12,7 @@ import (
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Documents reads and writes the store's documents as records. It may be used concurrently. Each operation takes op at
@@ -25,7 +25,7 @@ type Documents struct {
 }
 
 // newDocuments reads and writes those of db. Each call belongs to the lineage of its moment: see DecidedOn.
-func newDocuments(db store.Store, lineage *Lineage, clock *storeClock, op time.Duration, log logr.Logger) Documents {
+func newDocuments(db driver.Store, lineage *Lineage, clock *storeClock, op time.Duration, log logr.Logger) Documents {
 	return Documents{
 		op: op, store: timedStore{lineageStore{Store: &movedStore{Store: db}, lineage: lineage}, clock}, log: log,
 		malformed: &malformed{},
@@ -40,7 +40,7 @@ func (d Documents) DecidedOn(lineage string) Documents {
 }
 
 // list lists documents, limited in time.
-func (d Documents) list(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (d Documents) list(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.op)
 	defer cancel()
 	return d.store.List(ctx, kind, q)
@@ -50,9 +50,9 @@ func (d Documents) list(ctx context.Context, kind store.Kind, q store.Query) (st
 const pageLen = 5_000
 
 // ListLocks lists locks page by page.
-func (d Documents) ListLocks(ctx context.Context, q store.Query) ([]store.Doc, error) {
-	var all []store.Doc
-	for page, err := range d.pages(ctx, store.KindLock, q) {
+func (d Documents) ListLocks(ctx context.Context, q driver.Query) ([]driver.Doc, error) {
+	var all []driver.Doc
+	for page, err := range d.pages(ctx, driver.KindLock, q) {
 		if err != nil {
 			return nil, err
 		}
@@ -62,9 +62,9 @@ func (d Documents) ListLocks(ctx context.Context, q store.Query) ([]store.Doc, e
 }
 
 // pages lists documents by the page, in the order of their ids, until the last one or the first error.
-func (d Documents) pages(ctx context.Context, kind store.Kind, q store.Query) iter.Seq2[[]store.Doc, error] {
+func (d Documents) pages(ctx context.Context, kind driver.Kind, q driver.Query) iter.Seq2[[]driver.Doc, error] {
 	q.Limit = pageLen
-	return func(yield func([]store.Doc, error) bool) {
+	return func(yield func([]driver.Doc, error) bool) {
 		for {
 			reply, err := d.list(ctx, kind, q)
 			if !yield(reply.Docs, err) || err != nil || len(reply.Docs) < pageLen {
@@ -77,7 +77,7 @@ func (d Documents) pages(ctx context.Context, kind store.Kind, q store.Query) it
 
 // decodeLocks reads locks from their documents, outside the loop. Each is a thing of its own: one that stays must not
 // keep the whole list in memory.
-func (d Documents) decodeLocks(docs []store.Doc) []*record.Lock {
+func (d Documents) decodeLocks(docs []driver.Doc) []*record.Lock {
 	locks := make([]*record.Lock, len(docs))
 	for i := range docs {
 		locks[i] = d.found(&docs[i])
@@ -86,7 +86,7 @@ func (d Documents) decodeLocks(docs []store.Doc) []*record.Lock {
 }
 
 // decodedLocks lists locks page by page, and decodes them.
-func (d Documents) decodedLocks(ctx context.Context, q store.Query) ([]*record.Lock, error) {
+func (d Documents) decodedLocks(ctx context.Context, q driver.Query) ([]*record.Lock, error) {
 	docs, err := d.ListLocks(ctx, q)
 	return d.decodeLocks(docs), err
 }
@@ -95,7 +95,7 @@ func (d Documents) decodedLocks(ctx context.Context, q store.Query) ([]*record.L
 func (d Documents) ReadLock(ctx context.Context, key record.Key) (record.Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.op)
 	defer cancel()
-	reply, err := d.store.Read(ctx, store.KindLock, string(key))
+	reply, err := d.store.Read(ctx, driver.KindLock, string(key))
 	if err != nil {
 		return record.Lock{}, fmt.Errorf("lock %s: read it: %w", key, err)
 	}
@@ -110,18 +110,18 @@ func (d Documents) ReadLock(ctx context.Context, key record.Key) (record.Lock, e
 func (d Documents) ReadClock(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, d.op)
 	defer cancel()
-	_, err := d.store.Read(ctx, store.KindGroup, record.GroupMutexes)
+	_, err := d.store.Read(ctx, driver.KindGroup, record.GroupMutexes)
 	return err
 }
 
-func (d Documents) decodeLock(doc store.Doc) record.Lock {
+func (d Documents) decodeLock(doc driver.Doc) record.Lock {
 	lock, err := record.LockFrom(doc)
 	d.malformed.note(d.log, doc, err)
 	return lock
 }
 
 // found is a lock as an outcome or a read shows it; nil when it is absent.
-func (d Documents) found(doc *store.Doc) *record.Lock {
+func (d Documents) found(doc *driver.Doc) *record.Lock {
 	if doc == nil {
 		return nil
 	}
@@ -130,18 +130,18 @@ func (d Documents) found(doc *store.Doc) *record.Lock {
 }
 
 // applyOne sends one change. With an error the store cannot take it at all, and the outcome is unknown.
-func (d Documents) applyOne(ctx context.Context, change store.Change) (store.Outcome, error) {
+func (d Documents) applyOne(ctx context.Context, change driver.Change) (driver.Outcome, error) {
 	outs, err := d.store.Apply(ctx, change)
 	if err != nil {
-		return store.Outcome{}, err
+		return driver.Outcome{}, err
 	}
 	return outs[0], nil
 }
 
 // applyEach sends changes one by one: the store cannot take one of them at all, and the others must not wait for it.
 // Its outcome has the error that says why.
-func (d Documents) applyEach(ctx context.Context, changes []store.Change) []store.Outcome {
-	outs := make([]store.Outcome, len(changes))
+func (d Documents) applyEach(ctx context.Context, changes []driver.Change) []driver.Outcome {
+	outs := make([]driver.Outcome, len(changes))
 	for i, change := range changes {
 		out, err := d.applyOne(ctx, change)
 		if err != nil {
@@ -153,24 +153,24 @@ func (d Documents) applyEach(ctx context.Context, changes []store.Change) []stor
 	return outs
 }
 
-func (d Documents) listSessions(ctx context.Context, l engine.SessionPoll) ([]store.Doc, error) {
+func (d Documents) listSessions(ctx context.Context, l engine.SessionPoll) ([]driver.Doc, error) {
 	alive := []string{string(record.Live), string(record.Draining)}
 	if l.All {
-		reply, err := d.list(ctx, store.KindSession, store.Query{States: alive})
+		reply, err := d.list(ctx, driver.KindSession, driver.Query{States: alive})
 		return reply.Docs, err
 	}
-	reply, err := d.list(ctx, store.KindSession, store.Query{States: alive, From: l.From + "\x00", Limit: l.Count})
+	reply, err := d.list(ctx, driver.KindSession, driver.Query{States: alive, From: l.From + "\x00", Limit: l.Count})
 	if err != nil || len(reply.Docs) == l.Count {
 		return reply.Docs, err
 	}
 	first, err := d.list(
-		ctx, store.KindSession, store.Query{States: alive, To: l.From, Limit: l.Count - len(reply.Docs)},
+		ctx, driver.KindSession, driver.Query{States: alive, To: l.From, Limit: l.Count - len(reply.Docs)},
 	)
 	return append(reply.Docs, first.Docs...), err
 }
 
 // foundMutex is a mutex as an outcome or a read shows it; nil when it is absent.
-func (d Documents) foundMutex(doc *store.Doc) *protocol.MutexDoc {
+func (d Documents) foundMutex(doc *driver.Doc) *protocol.MutexDoc {
 	if doc == nil {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (d Documents) foundMutex(doc *store.Doc) *protocol.MutexDoc {
 	return &is
 }
 
-func (d Documents) decodeSession(doc store.Doc) record.Session {
+func (d Documents) decodeSession(doc driver.Doc) record.Session {
 	s, err := record.SessionFrom(doc)
 	d.malformed.note(d.log, doc, err)
 	return s
@@ -187,18 +187,18 @@ func (d Documents) decodeSession(doc store.Doc) record.Session {
 
 // ReadValue returns a value's document, whose count is the largest token that has read or set it; the zero document
 // when there is none.
-func (d Documents) ReadValue(ctx context.Context, key record.Key) (store.Doc, error) {
+func (d Documents) ReadValue(ctx context.Context, key record.Key) (driver.Doc, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.op)
 	defer cancel()
-	reply, err := d.store.Read(ctx, store.KindValue, string(key))
+	reply, err := d.store.Read(ctx, driver.KindValue, string(key))
 	if err != nil || len(reply.Docs) == 0 {
-		return store.Doc{}, err
+		return driver.Doc{}, err
 	}
 	return reply.Docs[0], nil
 }
 
 // ApplyValue is applyOne, limited in time.
-func (d Documents) ApplyValue(ctx context.Context, change store.Change) (store.Outcome, error) {
+func (d Documents) ApplyValue(ctx context.Context, change driver.Change) (driver.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.op)
 	defer cancel()
 	return d.applyOne(ctx, change)
@@ -215,13 +215,13 @@ type malformed struct {
 }
 
 type docAt struct {
-	kind store.Kind
+	kind driver.Kind
 	id   string
 	rev  int64
 }
 
 // note logs what was wrong with d, if anything was.
-func (m *malformed) note(log logr.Logger, d store.Doc, err error) {
+func (m *malformed) note(log logr.Logger, d driver.Doc, err error) {
 	if err == nil {
 		return
 	}
@@ -246,7 +246,7 @@ func (m *malformed) note(log logr.Logger, d store.Doc, err error) {
 // loop.
 func (d Documents) refresh(ctx context.Context, p engine.RefreshPlan) (engine.Reading, error) {
 	r := engine.Reading{Counts: map[string]int64{}, Locks: map[string][]*record.Lock{}}
-	counters, err := d.list(ctx, store.KindGroup, store.Query{NoBody: true})
+	counters, err := d.list(ctx, driver.KindGroup, driver.Query{NoBody: true})
 	if err != nil {
 		return r, err
 	}
@@ -259,7 +259,7 @@ func (d Documents) refresh(ctx context.Context, p engine.RefreshPlan) (engine.Re
 		if !ok {
 			continue
 		}
-		docs, err := d.ListLocks(ctx, store.Query{Group: name, MinRev: from})
+		docs, err := d.ListLocks(ctx, driver.Query{Group: name, MinRev: from})
 		if err != nil {
 			return r, err
 		}
@@ -271,7 +271,7 @@ func (d Documents) refresh(ctx context.Context, p engine.RefreshPlan) (engine.Re
 		}
 	}
 	if p.WantsOverrides(r.Counts) {
-		reply, err := d.list(ctx, store.KindOverride, store.Query{})
+		reply, err := d.list(ctx, driver.KindOverride, driver.Query{})
 		if err != nil {
 			return r, err
 		}
@@ -286,7 +286,7 @@ func (d Documents) refresh(ctx context.Context, p engine.RefreshPlan) (engine.Re
 }
 
 func (d Documents) readMembers(ctx context.Context, r *engine.Reading) error {
-	reply, err := d.list(ctx, store.KindMember, store.Query{})
+	reply, err := d.list(ctx, driver.KindMember, driver.Query{})
 	if err != nil {
 		return err
 	}
@@ -303,7 +303,7 @@ func (d Documents) readMembers(ctx context.Context, r *engine.Reading) error {
 	return nil
 }
 
-func firstError(outs []store.Outcome, err error) error {
+func firstError(outs []driver.Outcome, err error) error {
 	for _, o := range outs {
 		if err == nil {
 			err = o.Err

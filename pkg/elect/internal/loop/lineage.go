@@ -9,7 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Lineage is the lineage that what is known here belongs to, as the store's replies name it. It may be read
@@ -50,13 +50,13 @@ func (c *Lineage) check(known, shown string) error {
 	} else {
 		c.become(known, shown)
 	}
-	return fmt.Errorf("%w: %w", store.ErrUnavailable, engine.ErrLineage)
+	return fmt.Errorf("%w: %w", driver.ErrUnavailable, engine.ErrLineage)
 }
 
 // lineageStore is a store whose replies from another lineage are failures. Those who ask need to know nothing
 // of it: they ask again, once all that was known before is forgotten.
 type lineageStore struct {
-	store.Store
+	driver.Store
 	lineage *Lineage
 	known   *string // what calls were decided on; nil: the lineage of their moment
 }
@@ -69,31 +69,31 @@ func (s lineageStore) decidedOn() string {
 	return s.lineage.now()
 }
 
-func (s lineageStore) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+func (s lineageStore) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
 	known := s.decidedOn()
 	reply, err := s.Store.Read(ctx, kind, ids...)
 	if err == nil {
 		err = s.lineage.check(known, reply.Lineage)
 	}
 	if err != nil {
-		reply = store.Reply{}
+		reply = driver.Reply{}
 	}
 	return reply, err
 }
 
-func (s lineageStore) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (s lineageStore) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
 	known := s.decidedOn()
 	reply, err := s.Store.List(ctx, kind, q)
 	if err == nil {
 		err = s.lineage.check(known, reply.Lineage)
 	}
 	if err != nil {
-		reply = store.Reply{}
+		reply = driver.Reply{}
 	}
 	return reply, err
 }
 
-func (s lineageStore) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (s lineageStore) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	known := s.decidedOn()
 	if known != "" {
 		changes = slices.Clone(changes)
@@ -103,11 +103,11 @@ func (s lineageStore) Apply(ctx context.Context, changes ...store.Change) ([]sto
 	}
 	outs, err := s.Store.Apply(ctx, changes...)
 	for i, out := range outs {
-		if out.Status == store.Unknown && out.Lineage == "" {
+		if out.Status == driver.Unknown && out.Lineage == "" {
 			continue
 		}
 		if err := s.lineage.check(known, out.Lineage); err != nil {
-			outs[i] = store.Outcome{Err: err, Lineage: out.Lineage}
+			outs[i] = driver.Outcome{Err: err, Lineage: out.Lineage}
 		}
 	}
 	return outs, err
@@ -117,16 +117,16 @@ func (s lineageStore) Apply(ctx context.Context, changes ...store.Change) ([]sto
 //
 // Each session reads the mark of a move before its first write of a lock or a mutex. A mover writes the mark and then
 // looks for sessions. A session is written before its first lock. So either the mover sees the session, or the session
-// sees the mark: a List shows what was acknowledged before the client's own write took effect ([store.Store]). The read
+// sees the mark: a List shows what was acknowledged before the client's own write took effect ([driver.Store]). The read
 // before a session is made keeps dead documents out of the store, and no promise hangs on it.
 type movedStore struct {
-	store.Store
+	driver.Store
 	passed atomic.Pointer[string] // the session that has read that there is none
 	moved  atomic.Bool            // the last look found one
 }
 
-// Apply implements [store.Store].
-func (s *movedStore) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+// Apply implements [driver.Store].
+func (s *movedStore) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
 	writer, locks, opens := written(changes)
 	passed := s.passed.Load()
 	first := locks && (passed == nil || *passed != writer)
@@ -134,7 +134,7 @@ func (s *movedStore) Apply(ctx context.Context, changes ...store.Change) ([]stor
 		err := record.CheckMoved(ctx, s.Store)
 		s.moved.Store(errors.Is(err, record.ErrMoved))
 		if err != nil {
-			return store.AllUnknown(len(changes), fmt.Errorf("look for the mark of a move: %w", err)), nil
+			return driver.AllUnknown(len(changes), fmt.Errorf("look for the mark of a move: %w", err)), nil
 		}
 	}
 	if first {
@@ -145,12 +145,12 @@ func (s *movedStore) Apply(ctx context.Context, changes ...store.Change) ([]stor
 
 // written says whether locks or mutexes are written, by which session, and whether a session is made. A batch is of one
 // session.
-func written(changes []store.Change) (writer string, locks, opens bool) {
+func written(changes []driver.Change) (writer string, locks, opens bool) {
 	for _, c := range changes {
-		if c.Doc.Kind == store.KindLock || c.Doc.Kind == store.KindMutex {
+		if c.Doc.Kind == driver.KindLock || c.Doc.Kind == driver.KindMutex {
 			return c.Doc.WriterID.Session, true, false
 		}
-		opens = opens || c.Doc.Kind == store.KindSession && c.Op == store.Put && c.IfRev == 0 &&
+		opens = opens || c.Doc.Kind == driver.KindSession && c.Op == driver.Put && c.IfRev == 0 &&
 			c.Doc.State != string(record.Dead)
 	}
 	return "", false, opens

@@ -12,7 +12,7 @@ import (
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Loop drives an engine: it is the only select, with the timers. It alone has the engine, and lends it to the functions
@@ -43,7 +43,7 @@ type Loop struct {
 
 // New makes a loop on a store. It fills in the Clock, Store, Cache, NewID and Wake of the engine's configuration.
 // Observe is called by other goroutines as well.
-func New(db store.Store, clock SteadyClock, cfg engine.Config) *Loop {
+func New(db driver.Store, clock SteadyClock, cfg engine.Config) *Loop {
 	times := &storeClock{local: clock}
 	l := &Loop{
 		mailbox: newMailbox(), cfg: cfg, observe: cfg.Observe, clock: clock, times: times, lineage: newLineage(),
@@ -205,7 +205,7 @@ func (l *Loop) loop(ctx context.Context, db *requests) error {
 			l.last("increment", n.Outbox.LastIncrements())
 			if events := n.Outbox.LastEvents(); len(events) > 0 {
 				l.last("event", events)
-				l.last("increment", []store.Change{record.EventsWritten()})
+				l.last("increment", []driver.Change{record.EventsWritten()})
 			}
 			return nil
 		case err != nil:
@@ -225,7 +225,7 @@ func (l *Loop) lineageChanged(from, to string) {
 }
 
 // last writes what is left at the very end: there is no next turn of the loop that would.
-func (l *Loop) last(what string, changes []store.Change) {
+func (l *Loop) last(what string, changes []driver.Change) {
 	if len(changes) == 0 {
 		return
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // requests is the engine's store: it runs store operations asynchronously, each in a goroutine of its own, its result
@@ -60,18 +60,18 @@ func (c *requests) Read(r engine.ReadRequest, then func(engine.Answer)) {
 
 // read reads documents, and then the counters. A deletion raises the counter of the document first.
 func (c *requests) read(ctx context.Context, docs Documents, r engine.ReadRequest) (a engine.Answer) {
-	var reply store.Reply
+	var reply driver.Reply
 	reply, a.Err = docs.store.Read(ctx, r.Kind, r.IDs...)
 	a.Arrived = c.times.Now()
-	found := make(map[string]*store.Doc, len(reply.Docs))
+	found := make(map[string]*driver.Doc, len(reply.Docs))
 	for i := range reply.Docs {
 		found[reply.Docs[i].ID] = &reply.Docs[i]
 	}
 	for _, id := range r.IDs {
 		switch doc := found[id]; r.Kind {
-		case store.KindLock:
+		case driver.KindLock:
 			a.Locks = append(a.Locks, docs.found(doc))
-		case store.KindMutex:
+		case driver.KindMutex:
 			a.Mutexes = append(a.Mutexes, docs.foundMutex(doc))
 		default:
 			if doc != nil {
@@ -79,15 +79,15 @@ func (c *requests) read(ctx context.Context, docs Documents, r engine.ReadReques
 			}
 		}
 	}
-	if a.Err != nil || len(r.Counters) == 0 || r.Kind == store.KindMutex && len(found) == len(r.IDs) {
+	if a.Err != nil || len(r.Counters) == 0 || r.Kind == driver.KindMutex && len(found) == len(r.IDs) {
 		return a
 	}
 	counters := slices.Clone(r.Counters)
 	slices.Sort(counters)
-	reply, a.Err = docs.store.Read(ctx, store.KindGroup, slices.Compact(counters)...)
+	reply, a.Err = docs.store.Read(ctx, driver.KindGroup, slices.Compact(counters)...)
 	a.Marks = make(map[string]int64, len(reply.Docs))
 	for _, d := range reply.Docs {
-		if d.Rev <= store.MaxMark {
+		if d.Rev <= driver.MaxMark {
 			a.Marks[d.ID] = d.Rev
 		}
 	}
@@ -107,7 +107,7 @@ func (c *requests) List(r engine.ListRequest, then func(engine.Answer)) {
 		}))
 	case engine.ListOwned:
 		c.long("list", answer(then, func(ctx context.Context, docs Documents) (a engine.Answer) {
-			a.Locks, a.Err = docs.decodedLocks(ctx, store.Query{Sessions: []string{r.Session}})
+			a.Locks, a.Err = docs.decodedLocks(ctx, driver.Query{Sessions: []string{r.Session}})
 			return a
 		}))
 	case engine.ListUnowned:
@@ -142,16 +142,16 @@ func (c *requests) poll(ctx context.Context, docs Documents, r engine.SessionPol
 }
 
 func count(ctx context.Context, docs Documents, r engine.CountOwned) engine.Answer {
-	reply, err := docs.store.List(ctx, store.KindLock, store.Query{Sessions: []string{r.Session}, CountOnly: true})
+	reply, err := docs.store.List(ctx, driver.KindLock, driver.Query{Sessions: []string{r.Session}, CountOnly: true})
 	return engine.Answer{Total: reply.Total, Err: err}
 }
 
 func sweep(ctx context.Context, docs Documents, r engine.ListUnowned) (a engine.Answer) {
-	if a.Locks, a.Err = docs.decodedLocks(ctx, store.Query{Others: r.Alive, Unsuspended: true}); a.Err != nil {
+	if a.Locks, a.Err = docs.decodedLocks(ctx, driver.Query{Others: r.Alive, Unsuspended: true}); a.Err != nil {
 		return a
 	}
-	var members store.Reply
-	members, a.Err = docs.list(ctx, store.KindMember, store.Query{From: r.Member, To: r.Member + "\x00"})
+	var members driver.Reply
+	members, a.Err = docs.list(ctx, driver.KindMember, driver.Query{From: r.Member, To: r.Member + "\x00"})
 	if len(members.Docs) > 0 {
 		a.Member = &members.Docs[0]
 	}
@@ -162,7 +162,7 @@ func sweep(ctx context.Context, docs Documents, r engine.ListUnowned) (a engine.
 func (c *requests) Apply(r engine.ApplyRequest, then func(engine.Answer)) {
 	c.do(r.Op, func(ctx context.Context, docs Documents) (func(), error) {
 		sent := c.times.Now()
-		var outs []store.Outcome
+		var outs []driver.Outcome
 		if !r.InOrder {
 			var err error
 			if outs, err = docs.store.Apply(ctx, r.Changes...); err != nil {
@@ -181,9 +181,9 @@ func (c *requests) Apply(r engine.ApplyRequest, then func(engine.Answer)) {
 		}
 		for i, out := range outs {
 			switch r.Changes[i].Doc.Kind {
-			case store.KindLock:
+			case driver.KindLock:
 				a.Locks[i] = docs.found(out.Doc)
-			case store.KindMutex:
+			case driver.KindMutex:
 				a.Mutexes[i] = docs.foundMutex(out.Doc)
 			default:
 			}
@@ -208,9 +208,9 @@ func (c *requests) watch() {
 			session := c.session()
 			ctx, cancel := context.WithCancel(c.ctx)
 			slow := time.AfterFunc(c.params.Op, cancel) // opening it is a store operation as any other
-			notifications, err := c.docs.store.Watch(ctx, store.Interest{Session: session})
+			notifications, err := c.docs.store.Watch(ctx, driver.Interest{Session: session})
 			slow.Stop()
-			if errors.Is(err, store.ErrCannotWatch) {
+			if errors.Is(err, driver.ErrCannotWatch) {
 				cancel()
 				return
 			}
@@ -233,7 +233,7 @@ func (c *requests) watch() {
 }
 
 // deliver hands notifications to the loop until the watch breaks or the session is another.
-func (c *requests) deliver(ctx context.Context, session string, notifications <-chan store.Notification) {
+func (c *requests) deliver(ctx context.Context, session string, notifications <-chan driver.Notification) {
 	for {
 		select {
 		case notification, ok := <-notifications:
@@ -252,18 +252,18 @@ func (c *requests) deliver(ctx context.Context, session string, notifications <-
 }
 
 // decode reads what a notification says, outside the loop.
-func (c *requests) decode(x store.Notification) engine.Notification {
+func (c *requests) decode(x driver.Notification) engine.Notification {
 	n := engine.Notification{Kind: x.Kind, ID: x.ID, Resync: x.Resync, Arrived: c.times.Now()}
 	switch {
 	case x.Resync || x.Doc == nil:
-	case x.Kind == store.KindSession:
+	case x.Kind == driver.KindSession:
 		s := c.docs.decodeSession(*x.Doc)
 		n.Session = &s
-	case x.Kind == store.KindLock:
+	case x.Kind == driver.KindLock:
 		n.Lock = c.docs.found(x.Doc)
-	case x.Kind == store.KindGroup:
+	case x.Kind == driver.KindGroup:
 		n.Counter = x.Doc
-	case x.Kind == store.KindMutex:
+	case x.Kind == driver.KindMutex:
 		n.Mutex = c.docs.foundMutex(x.Doc)
 	}
 	return n
@@ -271,7 +271,7 @@ func (c *requests) decode(x store.Notification) engine.Notification {
 
 // Clean implements [engine.Store]: it removes sessions dead for an hour, mutexes unused for a day, requests whose
 // time is over, and the oldest events.
-func (c *requests) Clean(at int64, id func() store.WriterID, then func(removed ...string)) {
+func (c *requests) Clean(at int64, id func() driver.WriterID, then func(removed ...string)) {
 	c.long("clean", func(ctx context.Context, docs Documents) (func(), error) {
 		clean := cleaner{docs: docs, box: c.box, times: c.times}
 		removed, err := clean.removeSessions(ctx, at, id)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // fault is one kind of fault.
@@ -175,8 +175,8 @@ func (r *replica) guardMarks(id int32) {
 		default:
 			rev := s.Rev
 			s.State, s.Rev, s.Died = record.Dead, protocol.DeadRev(rev, w.clock()), w.clock()
-			s.WriterID = store.WriterID{Session: "guard", Seq: int64(w.queue.seq)}
-			w.put(&store.Change{IfRev: rev, Doc: s.Doc()})
+			s.WriterID = driver.WriterID{Session: "guard", Seq: int64(w.queue.seq)}
+			w.put(&driver.Change{IfRev: rev, Doc: s.Doc()})
 		}
 	})
 }

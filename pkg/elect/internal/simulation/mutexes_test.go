@@ -6,7 +6,7 @@ import (
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // mutex is a mutex, read-write lock or semaphore that some replicas use. It never changes.
@@ -41,14 +41,14 @@ func newMutexes(replicas []*replica) map[string]*mutex {
 }
 
 // putMutex changes a mutex. wrote says that it is another than before.
-func (d *documents) putMutex(c *store.Change) (out store.Outcome, wrote bool) {
+func (d *documents) putMutex(c *driver.Change) (out driver.Outcome, wrote bool) {
 	found := d.mutexes[c.Doc.ID]
 	write, status := compare(c, &found)
 	if !write && !d.blindMutexes {
-		return store.Outcome{Status: status}, false
+		return driver.Outcome{Status: status}, false
 	}
 	d.mutexes[c.Doc.ID] = c.Doc
-	return store.Outcome{Status: store.Applied}, true
+	return driver.Outcome{Status: driver.Applied}, true
 }
 
 // mutex is a mutex as it is now; nil: it is absent.
@@ -68,7 +68,7 @@ func (w *world) mutexLanded(id string) {
 	for _, r := range m.users {
 		if r.up {
 			r.watch.notify(
-				engine.Notification{Kind: store.KindMutex, ID: id, Mutex: is}, r.link.loses(w) || w.store.down,
+				engine.Notification{Kind: driver.KindMutex, ID: id, Mutex: is}, r.link.loses(w) || w.store.down,
 			)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // requests is the store as a node reaches it: over the network.
@@ -37,9 +37,9 @@ func (q requests) Read(r engine.ReadRequest, then func(engine.Answer)) {
 	q.send(func(d *documents) {
 		for _, id := range r.IDs {
 			switch r.Kind {
-			case store.KindLock:
+			case driver.KindLock:
 				a.Locks = append(a.Locks, d.locks[number(record.Key(id))])
-			case store.KindMutex: // none is ever deleted
+			case driver.KindMutex: // none is ever deleted
 				a.Mutexes = append(a.Mutexes, d.mutex(id))
 			default:
 				if n, ok := d.number[id]; ok && d.sessions[n].doc.Rev > 0 {
@@ -148,7 +148,7 @@ func (q requests) refresh(then func(engine.Answer)) {
 // Apply implements [engine.Store].
 func (q requests) Apply(r engine.ApplyRequest, then func(engine.Answer)) {
 	a := engine.Answer{
-		Outcomes: make([]store.Outcome, len(r.Changes)), Locks: make([]*record.Lock, len(r.Changes)),
+		Outcomes: make([]driver.Outcome, len(r.Changes)), Locks: make([]*record.Lock, len(r.Changes)),
 		Mutexes: make([]*protocol.MutexDoc, len(r.Changes)),
 	}
 	by := q.r.id
@@ -171,26 +171,26 @@ func (q requests) Apply(r engine.ApplyRequest, then func(engine.Answer)) {
 }
 
 // applyOne applies a change, and says what a refusal found.
-func (q requests) applyOne(d *documents, by int32, c *store.Change, i int, a *engine.Answer) {
+func (q requests) applyOne(d *documents, by int32, c *driver.Change, i int, a *engine.Answer) {
 	w := q.r.w
 	switch c.Doc.Kind {
-	case store.KindLock:
+	case driver.KindLock:
 		out, wrote := d.putLock(c)
 		a.Outcomes[i] = out
 		key := number(record.Key(c.Doc.ID))
 		if wrote {
 			w.landed(by, key)
 		}
-		if out.Status == store.Refused {
+		if out.Status == driver.Refused {
 			a.Locks[i] = d.locks[key]
 		}
-	case store.KindMutex:
+	case driver.KindMutex:
 		out, wrote := d.putMutex(c)
 		a.Outcomes[i] = out
 		if wrote {
 			w.mutexLanded(c.Doc.ID)
 		}
-		if out.Status == store.Refused {
+		if out.Status == driver.Refused {
 			a.Mutexes[i] = d.mutex(c.Doc.ID)
 		}
 	default:
@@ -198,8 +198,8 @@ func (q requests) applyOne(d *documents, by int32, c *store.Change, i int, a *en
 	}
 }
 
-func lost(n int) []store.Outcome {
-	outs := make([]store.Outcome, n)
+func lost(n int) []driver.Outcome {
+	outs := make([]driver.Outcome, n)
 	for i := range outs {
 		outs[i].Err = errLost
 	}
@@ -207,4 +207,4 @@ func lost(n int) []store.Outcome {
 }
 
 // Clean implements [engine.Store]: no session is dead for so long.
-func (requests) Clean(int64, func() store.WriterID, func(...string)) {}
+func (requests) Clean(int64, func() driver.WriterID, func(...string)) {}

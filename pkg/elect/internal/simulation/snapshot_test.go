@@ -7,7 +7,7 @@ import (
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // snapshot is what a read of the store shows: the locks and members of some moment a little while ago. It is the same
@@ -83,7 +83,7 @@ func (s *snapshot) publish() {
 	s.findFree()
 	s.reserved.find(s.locks, w.store.changed)
 	w.store.changed = w.store.changed[:0]
-	news := engine.Notification{Kind: store.KindGroup, Counter: s.count()}
+	news := engine.Notification{Kind: driver.KindGroup, Counter: s.count()}
 	for _, r := range w.replicas {
 		if r.up {
 			r.watch.notify(news, r.link.loses(w) || w.store.down)
@@ -92,7 +92,7 @@ func (s *snapshot) publish() {
 }
 
 // count raises the counters of all groups. It returns one of them.
-func (s *snapshot) count() *store.Doc {
+func (s *snapshot) count() *driver.Doc {
 	groups := s.w.lists[0].groups
 	s.reading = engine.Reading{
 		Counts: map[string]int64{}, Locks: map[string][]*record.Lock{}, Members: map[string]record.Member{},
@@ -101,7 +101,7 @@ func (s *snapshot) count() *store.Doc {
 	for _, name := range groups {
 		s.reading.Counts[name], s.reading.Locks[name] = int64(s.version), nil
 	}
-	return &store.Doc{Kind: store.KindGroup, ID: groups[0], Count: int64(s.version)}
+	return &driver.Doc{Kind: driver.KindGroup, ID: groups[0], Count: int64(s.version)}
 }
 
 func (s *snapshot) takeMembers() {

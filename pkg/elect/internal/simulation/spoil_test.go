@@ -6,7 +6,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // TestJudge breaks one assumption each, outside the code under test: the judge must see it.
@@ -22,7 +22,7 @@ func TestJudge(t *testing.T) {
 			for id := range w.mutexes {
 				w.store.mutexes[id] = record.MutexDoc(id, protocol.MutexDoc{
 					Rev: 1, Hold: protocol.MutexHold{UntilMs: w.clock() * 2, ForMs: w.clock()},
-				}, store.WriterID{Session: "spoiled", Seq: 1}, w.clock())
+				}, driver.WriterID{Session: "spoiled", Seq: 1}, w.clock())
 			}
 		}, "waits for"},
 		"clocks at rates far apart": {func(w *world) {

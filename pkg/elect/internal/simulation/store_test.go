@@ -5,7 +5,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // noSession stands where the number of a session could, or another number.
@@ -18,9 +18,9 @@ type session struct {
 	order   uint64 // of its name among others
 	replica *replica
 
-	doc    store.Doc      // revision 0: absent
+	doc    driver.Doc     // revision 0: absent
 	says   record.Session // doc, decoded
-	member store.Doc      // revision 0: absent
+	member driver.Doc     // revision 0: absent
 	list   int            // what the member says: which task list it has,
 	cap    int            // and the most keys of each group
 	owned  []int32        // keys whose locks name it
@@ -37,7 +37,7 @@ type documents struct {
 	high     map[string]int64 // the groups' high-water marks
 	alive    []int32          // live and draining sessions in the order of their names
 
-	mutexes map[string]store.Doc // by id
+	mutexes map[string]driver.Doc // by id
 
 	sweeps  int     // so far
 	changed []int32 // locks changed since the last snapshot, with repeats
@@ -50,7 +50,7 @@ type documents struct {
 func newDocuments(keys int) documents {
 	return documents{
 		number: map[string]int32{}, locks: make([]*record.Lock, keys), place: make([]int32, keys),
-		high: map[string]int64{}, mutexes: map[string]store.Doc{},
+		high: map[string]int64{}, mutexes: map[string]driver.Doc{},
 	}
 }
 
@@ -69,7 +69,7 @@ func (d *documents) named(name string) int32 {
 }
 
 // answer says how a change of a document that is no lock ends, and whether it is to be made now.
-func answer(c *store.Change, doc store.Doc) (out store.Outcome, write bool) {
+func answer(c *driver.Change, doc driver.Doc) (out driver.Outcome, write bool) {
 	write, out.Status = compare(c, &doc)
 	if !write {
 		out.Doc = &doc
@@ -78,32 +78,32 @@ func answer(c *store.Change, doc store.Doc) (out store.Outcome, write bool) {
 }
 
 // compare says whether a change is to be made now, and how it ends.
-func compare(c *store.Change, found *store.Doc) (write bool, status store.Status) {
+func compare(c *driver.Change, found *driver.Doc) (write bool, status driver.Status) {
 	switch {
 	case found.Rev == c.IfRev:
-		return true, store.Applied
+		return true, driver.Applied
 	case found.WriterID == c.Doc.WriterID:
-		return false, store.Applied
+		return false, driver.Applied
 	}
-	return false, store.Refused
+	return false, driver.Refused
 }
 
 // put changes a document that is no lock.
-func (d *documents) put(c *store.Change) store.Outcome {
+func (d *documents) put(c *driver.Change) driver.Outcome {
 	switch c.Doc.Kind {
-	case store.KindSession:
+	case driver.KindSession:
 		return d.putSession(c)
-	case store.KindMember:
+	case driver.KindMember:
 		return d.putMember(c)
-	case store.KindGroup:
+	case driver.KindGroup:
 		d.high[c.Doc.ID] = max(d.high[c.Doc.ID], c.Doc.Rev)
-	case store.KindLock, store.KindValue, store.KindOverride, store.KindEvent, store.KindMutex, store.KindRequest:
+	case driver.KindLock, driver.KindValue, driver.KindOverride, driver.KindEvent, driver.KindMutex, driver.KindRequest:
 		// A lock is changed by putLock, a mutex by putMutex; the others are of no interest.
 	}
-	return store.Outcome{Status: store.Applied}
+	return driver.Outcome{Status: driver.Applied}
 }
 
-func (d *documents) putSession(c *store.Change) store.Outcome {
+func (d *documents) putSession(c *driver.Change) driver.Outcome {
 	id := d.number[c.Doc.ID]
 	s := &d.sessions[id]
 	out, write := answer(c, s.doc)
@@ -130,7 +130,7 @@ func (s *session) state() protocol.State {
 	return record.StateOf(string(s.says.State))
 }
 
-func (d *documents) putMember(c *store.Change) store.Outcome {
+func (d *documents) putMember(c *driver.Change) driver.Outcome {
 	id := d.number[c.Doc.ID]
 	s := &d.sessions[id]
 	out, write := answer(c, s.member)
@@ -184,15 +184,15 @@ func (d *documents) following(id int32, n int, into []record.Session) []record.S
 }
 
 // putLock changes a lock. wrote says that it is another than before.
-func (d *documents) putLock(c *store.Change) (out store.Outcome, wrote bool) {
+func (d *documents) putLock(c *driver.Change) (out driver.Outcome, wrote bool) {
 	key := number(record.Key(c.Doc.ID))
-	var found store.Doc
+	var found driver.Doc
 	if was := d.locks[key]; was != nil {
 		found.Rev, found.WriterID = was.Rev, was.WriterID
 	}
 	write, status := compare(c, &found)
 	if !write && !d.blind {
-		return store.Outcome{Status: status}, false
+		return driver.Outcome{Status: status}, false
 	}
 	d.leave(key)
 	lock, _ := record.LockFrom(c.Doc) // made by a node
@@ -201,7 +201,7 @@ func (d *documents) putLock(c *store.Change) (out store.Outcome, wrote bool) {
 	d.place[key] = int32(len(*keys))
 	*keys = append(*keys, key)
 	d.changed = append(d.changed, key)
-	return store.Outcome{Status: store.Applied}, true
+	return driver.Outcome{Status: driver.Applied}, true
 }
 
 // keysOf is the list that the keys of a session are in.

@@ -10,7 +10,7 @@ import (
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Config is one simulated cluster and its faults.
@@ -165,7 +165,7 @@ func (w *world) wrong(format string, args ...any) {
 
 // put changes a document that is no lock. When a session's state or member has changed, all replicas are notified
 // some time later.
-func (w *world) put(c *store.Change) store.Outcome {
+func (w *world) put(c *driver.Change) driver.Outcome {
 	before := len(w.store.states)
 	out := w.store.put(c)
 	if len(w.store.states) > before {
@@ -195,7 +195,7 @@ func (w *world) landed(by, key int32) {
 		return
 	}
 	w.of(r, w.now+w.latency(), func() {
-		r.node.Notified(engine.Notification{Kind: store.KindLock, Lock: lock, Arrived: r.Now()})
+		r.node.Notified(engine.Notification{Kind: driver.KindLock, Lock: lock, Arrived: r.Now()})
 		r.node.Settle()
 		r.tick()
 	})

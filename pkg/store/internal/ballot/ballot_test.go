@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
@@ -186,47 +186,47 @@ func TestReading(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	mine, other := store.WriterID{Session: "me", Seq: 1}, store.WriterID{Session: "you", Seq: 1}
-	doc := func(rev int64, by store.WriterID) store.Doc {
-		return store.Doc{Kind: store.KindLock, ID: "g/a", Rev: rev, WriterID: by}
+	mine, other := driver.WriterID{Session: "me", Seq: 1}, driver.WriterID{Session: "you", Seq: 1}
+	doc := func(rev int64, by driver.WriterID) driver.Doc {
+		return driver.Doc{Kind: driver.KindLock, ID: "g/a", Rev: rev, WriterID: by}
 	}
-	create := func(rev int64) store.Change { return store.Change{Doc: doc(rev, mine)} }
-	replace := func(rev int64) store.Change { return store.Change{IfRev: rev, Doc: doc(rev+1, mine)} }
-	own := store.Change{IfRev: 3, Doc: doc(4, other)}
-	remove := store.Change{Op: store.Delete, IfRev: 4, Doc: doc(0, mine)}
-	tomb := func(by store.WriterID) ballot.Value { return ballot.Value{Is: ballot.Deleted, Doc: doc(4, by)} }
+	create := func(rev int64) driver.Change { return driver.Change{Doc: doc(rev, mine)} }
+	replace := func(rev int64) driver.Change { return driver.Change{IfRev: rev, Doc: doc(rev+1, mine)} }
+	own := driver.Change{IfRev: 3, Doc: doc(4, other)}
+	remove := driver.Change{Op: driver.Delete, IfRev: 4, Doc: doc(0, mine)}
+	tomb := func(by driver.WriterID) ballot.Value { return ballot.Value{Is: ballot.Deleted, Doc: doc(4, by)} }
 	live := ballot.Value{Is: ballot.Live, Doc: doc(4, other)}
 	// Deleted by somebody without a writer ID, and created again.
-	_, again, _ := ballot.Judge(store.Change{Doc: doc(7, other)},
-		ballot.Value{Is: ballot.Deleted, Doc: doc(4, store.WriterID{})}, false)
+	_, again, _ := ballot.Judge(driver.Change{Doc: doc(7, other)},
+		ballot.Value{Is: ballot.Deleted, Doc: doc(4, driver.WriterID{})}, false)
 	for name, tt := range map[string]struct {
-		c       store.Change
+		c       driver.Change
 		on      ballot.Value
 		sent    bool
-		want    store.Status
+		want    driver.Status
 		is      ballot.Is
 		changes bool
 	}{
-		"create where nothing is":            {create(1), ballot.Value{}, false, store.Applied, ballot.Live, true},
-		"create above a tombstone":           {create(5), tomb(other), false, store.Applied, ballot.Live, true},
-		"create at the tombstone's revision": {create(4), tomb(other), false, store.Overtaken, ballot.Deleted, false},
-		"create below it, sent before":       {create(3), tomb(other), true, store.Overtaken, ballot.Deleted, false},
-		"create over a document":             {create(5), live, false, store.Refused, ballot.Live, false},
-		"delete":                             {remove, live, false, store.Applied, ballot.Deleted, true},
-		"delete, and it was this call":       {remove, tomb(mine), true, store.Applied, ballot.Deleted, false},
-		"delete, and it was an earlier call": {remove, tomb(mine), false, store.Overtaken, ballot.Deleted, false},
-		"delete, and it was somebody else":   {remove, tomb(other), true, store.Overtaken, ballot.Deleted, false},
+		"create where nothing is":            {create(1), ballot.Value{}, false, driver.Applied, ballot.Live, true},
+		"create above a tombstone":           {create(5), tomb(other), false, driver.Applied, ballot.Live, true},
+		"create at the tombstone's revision": {create(4), tomb(other), false, driver.Overtaken, ballot.Deleted, false},
+		"create below it, sent before":       {create(3), tomb(other), true, driver.Overtaken, ballot.Deleted, false},
+		"create over a document":             {create(5), live, false, driver.Refused, ballot.Live, false},
+		"delete":                             {remove, live, false, driver.Applied, ballot.Deleted, true},
+		"delete, and it was this call":       {remove, tomb(mine), true, driver.Applied, ballot.Deleted, false},
+		"delete, and it was an earlier call": {remove, tomb(mine), false, driver.Overtaken, ballot.Deleted, false},
+		"delete, and it was somebody else":   {remove, tomb(other), true, driver.Overtaken, ballot.Deleted, false},
 		"delete it again, without a writer ID": {
-			store.Change{Op: store.Delete, IfRev: 7, Doc: doc(0, store.WriterID{})},
-			again, true, store.Applied,
+			driver.Change{Op: driver.Delete, IfRev: 7, Doc: doc(0, driver.WriterID{})},
+			again, true, driver.Applied,
 			ballot.Deleted, true,
 		},
-		"replace a document that was deleted":  {replace(4), tomb(other), false, store.Overtaken, ballot.Deleted, false},
-		"replace a document, and it was mine":  {own, live, false, store.Applied, ballot.Live, false},
-		"replace a document as it was before":  {replace(3), live, false, store.Refused, ballot.Live, false},
-		"replace a document as it stands":      {replace(4), live, false, store.Applied, ballot.Live, true},
-		"replace one that was written since":   {replace(2), live, false, store.Overtaken, ballot.Live, false},
-		"replace where nothing was ever found": {replace(2), ballot.Value{}, false, store.Overtaken, ballot.Absent, false},
+		"replace a document that was deleted":  {replace(4), tomb(other), false, driver.Overtaken, ballot.Deleted, false},
+		"replace a document, and it was mine":  {own, live, false, driver.Applied, ballot.Live, false},
+		"replace a document as it was before":  {replace(3), live, false, driver.Refused, ballot.Live, false},
+		"replace a document as it stands":      {replace(4), live, false, driver.Applied, ballot.Live, true},
+		"replace one that was written since":   {replace(2), live, false, driver.Overtaken, ballot.Live, false},
+		"replace where nothing was ever found": {replace(2), ballot.Value{}, false, driver.Overtaken, ballot.Absent, false},
 	} {
 		out, v, changes := ballot.Judge(tt.c, tt.on, tt.sent)
 		if out.Status != tt.want || v.Is != tt.is || changes != tt.changes {

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
-// Apply implements [store.Store].
-func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
-	if err := store.ValidateChanges(changes); err != nil {
+// Apply implements [driver.Store].
+func (s *Store) Apply(ctx context.Context, changes ...driver.Change) ([]driver.Outcome, error) {
+	if err := driver.ValidateChanges(changes); err != nil {
 		return nil, err
 	}
 	// A call may outlast its caller: it must not see what the caller does with its slices then.
@@ -24,7 +24,7 @@ func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Out
 	if len(parts) == 1 { // a heartbeat, or a claim
 		return s.apply(ctx, changes), nil
 	}
-	outcomes := make([]store.Outcome, len(changes))
+	outcomes := make([]driver.Outcome, len(changes))
 	var sending sync.WaitGroup
 	free := make(chan struct{}, max(1, s.traits.AtOnce))
 	for _, p := range parts {
@@ -42,7 +42,7 @@ func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Out
 type part struct{ from, to int }
 
 // divide makes parts of at most MaxChanges and MaxBytes.
-func (t Traits) divide(changes []store.Change) (all []part) {
+func (t Traits) divide(changes []driver.Change) (all []part) {
 	from, size := 0, 0
 	for i, c := range changes {
 		bytes := len(c.Doc.Body)
@@ -59,8 +59,8 @@ func (t Traits) divide(changes []store.Change) (all []part) {
 }
 
 // apply performs the changes of one part.
-func (s *Store) apply(ctx context.Context, changes []store.Change) []store.Outcome {
-	outcomes, err := call(ctx, s, "write", func(ctx context.Context) ([]store.Outcome, error) {
+func (s *Store) apply(ctx context.Context, changes []driver.Change) []driver.Outcome {
+	outcomes, err := call(ctx, s, "write", func(ctx context.Context) ([]driver.Outcome, error) {
 		return s.cas(ctx, changes)
 	})
 	for i, out := range outcomes {
@@ -71,11 +71,11 @@ func (s *Store) apply(ctx context.Context, changes []store.Change) []store.Outco
 		return outcomes
 	}
 	if outcomes == nil { // the driver has not returned
-		outcomes = make([]store.Outcome, len(changes))
+		outcomes = make([]driver.Outcome, len(changes))
 	}
-	unknown := store.AllUnknown(1, err)[0]
+	unknown := driver.AllUnknown(1, err)[0]
 	for i := range outcomes {
-		if outcomes[i].Status == store.Unknown && outcomes[i].Err == nil {
+		if outcomes[i].Status == driver.Unknown && outcomes[i].Err == nil {
 			outcomes[i] = unknown
 		}
 	}
@@ -83,15 +83,15 @@ func (s *Store) apply(ctx context.Context, changes []store.Change) []store.Outco
 }
 
 // cas sends changes until each has been written or refused. With an error those without an outcome are Unknown.
-func (s *Store) cas(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
-	outcomes := make([]store.Outcome, len(changes))
+func (s *Store) cas(ctx context.Context, changes []driver.Change) ([]driver.Outcome, error) {
+	outcomes := make([]driver.Outcome, len(changes))
 	left := make([]int, len(changes))
 	for i := range left {
 		left[i] = i
 	}
 	var found []int // written before, by a call whose answer was lost
 	for attempt := 0; len(left) > 0; attempt++ {
-		sent := make([]store.Change, len(left))
+		sent := make([]driver.Change, len(left))
 		for i, at := range left {
 			sent[i] = changes[at]
 		}
@@ -104,7 +104,7 @@ func (s *Store) cas(ctx context.Context, changes []store.Change) ([]store.Outcom
 				again = append(again, left[i])
 				continue
 			}
-			if out.Status == store.Applied && !r.Written {
+			if out.Status == driver.Applied && !r.Written {
 				found = append(found, left[i])
 			}
 			outcomes[left[i]] = out
@@ -118,7 +118,7 @@ func (s *Store) cas(ctx context.Context, changes []store.Change) ([]store.Outcom
 }
 
 // confirm makes sure of writes that were found, where a database shows those that may not be durable yet.
-func (s *Store) confirm(ctx context.Context, changes []store.Change, outcomes []store.Outcome, found []int) error {
+func (s *Store) confirm(ctx context.Context, changes []driver.Change, outcomes []driver.Outcome, found []int) error {
 	b, ok := s.backend.(Confirmer)
 	if !ok || len(found) == 0 {
 		return nil
@@ -126,7 +126,7 @@ func (s *Store) confirm(ctx context.Context, changes []store.Change, outcomes []
 	err := b.Confirm(ctx, changes)
 	if err != nil {
 		for _, at := range found {
-			outcomes[at] = store.Outcome{}
+			outcomes[at] = driver.Outcome{}
 		}
 	}
 	return err
@@ -137,12 +137,12 @@ var errMayArrive = errors.New("the write is not there, and may yet arrive")
 
 // readBack reads what backends have not: what stands in the way of a change, and what became of one whose answer was
 // lost. That one is not sent again: the first may yet arrive, and only the caller knows whether a second one does harm.
-func (s *Store) readBack(ctx context.Context, changes []store.Change, results []Result) {
-	unread := map[store.Kind][]int{}
+func (s *Store) readBack(ctx context.Context, changes []driver.Change, results []Result) {
+	unread := map[driver.Kind][]int{}
 	for i, r := range results {
 		c := changes[i]
-		final := r.Err != nil && (c.Op == store.Increment || ctx.Err() != nil ||
-			errors.Is(s.backend.Translate("write", r.Err), store.ErrInvalid))
+		final := r.Err != nil && (c.Op == driver.Increment || ctx.Err() != nil ||
+			errors.Is(s.backend.Translate("write", r.Err), driver.ErrInvalid))
 		if r.Unread && !r.Written && !final {
 			unread[c.Doc.Kind] = append(unread[c.Doc.Kind], i)
 		}
@@ -168,7 +168,7 @@ func (s *Store) readBack(ctx context.Context, changes []store.Change, results []
 			if r.Err == nil {
 				continue
 			}
-			if _, holds := store.Judge(changes[i], r.Found); holds {
+			if _, holds := driver.Judge(changes[i], r.Found); holds {
 				r.Err = fmt.Errorf("%w: %w", errMayArrive, r.Err)
 			} else {
 				r.Err = nil
@@ -178,20 +178,20 @@ func (s *Store) readBack(ctx context.Context, changes []store.Change, results []
 }
 
 // find is what a page has of an id: a document, why what is there is none, or neither.
-func (p Page) find(id string) (*store.Doc, error) {
-	if at := slices.IndexFunc(p.Docs, func(d store.Doc) bool { return d.ID == id }); at >= 0 {
+func (p Page) find(id string) (*driver.Doc, error) {
+	if at := slices.IndexFunc(p.Docs, func(d driver.Doc) bool { return d.ID == id }); at >= 0 {
 		return usable(&p.Docs[at], nil)
 	}
-	if at := slices.IndexFunc(p.Unreadable, func(u store.Unreadable) bool { return u.ID == id }); at >= 0 {
+	if at := slices.IndexFunc(p.Unreadable, func(u driver.Unreadable) bool { return u.ID == id }); at >= 0 {
 		return nil, p.Unreadable[at].Err
 	}
 	return nil, nil
 }
 
 // usable is a document that was found, or why it is none.
-func usable(d *store.Doc, malformed error) (*store.Doc, error) {
+func usable(d *driver.Doc, malformed error) (*driver.Doc, error) {
 	if malformed == nil && d != nil {
-		malformed = store.CheckFound(*d)
+		malformed = driver.CheckFound(*d)
 	}
 	if malformed != nil {
 		return nil, malformed
@@ -200,7 +200,7 @@ func usable(d *store.Doc, malformed error) (*store.Doc, error) {
 }
 
 // judge says how a change ended. done is false where another write came between: its condition holds on what was found.
-func (s *Store) judge(c store.Change, r Result) (out store.Outcome, done bool) {
+func (s *Store) judge(c driver.Change, r Result) (out driver.Outcome, done bool) {
 	found, malformed := usable(r.Found, r.Malformed)
 	if malformed != nil {
 		s.found.Report(c.Doc.Kind, c.Doc.ID, malformed)
@@ -208,13 +208,13 @@ func (s *Store) judge(c store.Change, r Result) (out store.Outcome, done bool) {
 	holds := false
 	switch {
 	case r.Written:
-		out.Status = store.Applied
+		out.Status = driver.Applied
 	case r.Err != nil:
-		out = store.AllUnknown(1, s.backend.Translate("write "+string(c.Doc.Kind), r.Err))[0]
+		out = driver.AllUnknown(1, s.backend.Translate("write "+string(c.Doc.Kind), r.Err))[0]
 	case r.Refused:
-		out = store.Outcome{Status: store.Refused, Doc: found}
+		out = driver.Outcome{Status: driver.Refused, Doc: found}
 	default:
-		out, holds = store.Judge(c, found)
+		out, holds = driver.Judge(c, found)
 	}
 	out.Lineage = r.Lineage
 	return out, !holds

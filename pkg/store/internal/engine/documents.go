@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // text is a document as databases of keys and values keep it. Kind and ID are the key's. The names are those of the
@@ -37,7 +37,7 @@ type writer struct {
 }
 
 // Encode is a document as JSON, without its kind and its ID, which its key names.
-func Encode(d store.Doc) []byte {
+func Encode(d driver.Doc) []byte {
 	t := text{
 		Rev: d.Rev, Writer: writer(d.WriterID), Group: d.Group, Session: d.Session, Next: d.Next,
 		Suspended: d.Suspended, State: d.State, Count: d.Count, Expires: d.Expires,
@@ -54,10 +54,10 @@ func Encode(d store.Doc) []byte {
 	return data
 }
 
-// Decode is the reverse of Encode. What it cannot read, or what is no document by [store.CheckFound], was written out
+// Decode is the reverse of Encode. What it cannot read, or what is no document by [driver.CheckFound], was written out
 // of band: the error says why. The document has kind and ID in any case.
-func Decode(kind store.Kind, id string, data []byte) (store.Doc, error) {
-	d := store.Doc{Kind: kind, ID: id}
+func Decode(kind driver.Kind, id string, data []byte) (driver.Doc, error) {
+	d := driver.Doc{Kind: kind, ID: id}
 	var t text
 	if err := json.Unmarshal(data, &t); err != nil {
 		return d, fmt.Errorf("not JSON of a document: %w", err)
@@ -65,7 +65,7 @@ func Decode(kind store.Kind, id string, data []byte) (store.Doc, error) {
 	if t.Body != "" && len(t.Binary) > 0 {
 		return d, errors.New("body and binary: only one of them may be there")
 	}
-	d.Rev, d.WriterID, d.Group, d.Session, d.Next = t.Rev, store.WriterID(t.Writer), t.Group, t.Session, t.Next
+	d.Rev, d.WriterID, d.Group, d.Session, d.Next = t.Rev, driver.WriterID(t.Writer), t.Group, t.Session, t.Next
 	d.Suspended, d.State, d.Count, d.Expires = t.Suspended, t.State, t.Count, t.Expires
 	switch {
 	case t.Body != "":
@@ -73,25 +73,25 @@ func Decode(kind store.Kind, id string, data []byte) (store.Doc, error) {
 	case len(t.Binary) > 0:
 		d.Body = t.Binary
 	}
-	return d, store.CheckFound(d)
+	return d, driver.CheckFound(d)
 }
 
-// Incremented is the counter that an [store.Increment] of named makes of old; nil: the first. One that was edited out
+// Incremented is the counter that an [driver.Increment] of named makes of old; nil: the first. One that was edited out
 // of band, so that it cannot be raised, goes on at floor, which no one knows it at.
-func Incremented(named store.Doc, old *store.Doc, floor int64) store.Doc {
-	d := store.Doc{Kind: named.Kind, ID: named.ID}
+func Incremented(named driver.Doc, old *driver.Doc, floor int64) driver.Doc {
+	d := driver.Doc{Kind: named.Kind, ID: named.ID}
 	if old != nil {
 		d = *old
 	}
-	if d.Rev >= store.MaxRev || d.Count < 0 || d.Count >= store.MaxRev {
+	if d.Rev >= driver.MaxRev || d.Count < 0 || d.Count >= driver.MaxRev {
 		d.Rev, d.Count = floor, floor
 	}
-	d.Rev, d.Count, d.WriterID = max(d.Rev+1, named.Rev), d.Count+1, store.WriterID{}
+	d.Rev, d.Count, d.WriterID = max(d.Rev+1, named.Rev), d.Count+1, driver.WriterID{}
 	return d
 }
 
 // Matches says whether a query selects a document. Its order and its limit do not count.
-func Matches(d *store.Doc, q store.Query) bool {
+func Matches(d *driver.Doc, q driver.Query) bool {
 	return (q.Group == "" || d.Group == q.Group) &&
 		(len(q.Sessions) == 0 || slices.Contains(q.Sessions, d.Session)) &&
 		(len(q.Others) == 0 || !slices.Contains(q.Others, d.Session)) &&
@@ -102,19 +102,19 @@ func Matches(d *store.Doc, q store.Query) bool {
 }
 
 // SelectsAll says whether a query has no condition. Its order and its limit do not count.
-func SelectsAll(q store.Query) bool {
+func SelectsAll(q driver.Query) bool {
 	return q.Group == "" && len(q.Sessions) == 0 && len(q.Others) == 0 && len(q.States) == 0 && q.MinRev == 0 &&
 		!q.Unsuspended && q.Expired == 0 && q.From == "" && q.To == ""
 }
 
 // Select makes the reply of a query out of candidates, in any order: those that match, counted or sorted and limited.
 // Now, Floor and Lineage are left to the caller. It reorders and changes candidates.
-func Select(candidates []store.Doc, q store.Query) store.Reply {
-	docs := slices.DeleteFunc(candidates, func(d store.Doc) bool { return !Matches(&d, q) })
+func Select(candidates []driver.Doc, q driver.Query) driver.Reply {
+	docs := slices.DeleteFunc(candidates, func(d driver.Doc) bool { return !Matches(&d, q) })
 	if q.CountOnly {
-		return store.Reply{Total: int64(len(docs))}
+		return driver.Reply{Total: int64(len(docs))}
 	}
-	slices.SortFunc(docs, func(a, b store.Doc) int {
+	slices.SortFunc(docs, func(a, b driver.Doc) int {
 		if q.Reverse {
 			a, b = b, a
 		}
@@ -128,10 +128,10 @@ func Select(candidates []store.Doc, q store.Query) store.Reply {
 			docs[i].Body = nil
 		}
 	}
-	return store.Reply{Docs: docs}
+	return driver.Reply{Docs: docs}
 }
 
-// DefaultCluster is the cluster of a [store.Config] that names none.
+// DefaultCluster is the cluster of a [driver.Config] that names none.
 const DefaultCluster = "default"
 
 var clusterName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
@@ -139,26 +139,26 @@ var clusterName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
 // ValidCluster says whether a cluster may have this name.
 func ValidCluster(name string) bool { return clusterName.MatchString(name) }
 
-// Cluster is the name of a cluster, or the default. The error is a [store.FieldError].
+// Cluster is the name of a cluster, or the default. The error is a [driver.FieldError].
 func Cluster(name string) (string, error) {
 	name = cmp.Or(name, DefaultCluster)
 	if !ValidCluster(name) {
-		return "", &store.FieldError{Field: "cluster", Text: "must be at most 63 letters, digits, '.', '-' and '_'"}
+		return "", &driver.FieldError{Field: "cluster", Text: "must be at most 63 letters, digits, '.', '-' and '_'"}
 	}
 	return name, nil
 }
 
-// DefaultTimeout bounds calls whose context has no deadline, unless a [store.Config] says otherwise. It is about a
+// DefaultTimeout bounds calls whose context has no deadline, unless a [driver.Config] says otherwise. It is about a
 // sixth of the default lease.
 const DefaultTimeout = 3 * time.Second
 
-// Complete fills in the cluster and the timeout that a Config leaves out. Errors wrap [store.ErrInvalid].
-func Complete(c store.Config) (_ store.Config, err error) {
+// Complete fills in the cluster and the timeout that a Config leaves out. Errors wrap [driver.ErrInvalid].
+func Complete(c driver.Config) (_ driver.Config, err error) {
 	if c.Cluster, err = Cluster(c.Cluster); err != nil {
 		return c, err
 	}
 	if c.Timeout < 0 {
-		return c, fmt.Errorf("%w: timeout: %s, want above 0", store.ErrInvalid, c.Timeout)
+		return c, fmt.Errorf("%w: timeout: %s, want above 0", driver.ErrInvalid, c.Timeout)
 	}
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	return c, nil

@@ -12,29 +12,29 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // backend answers as its functions say.
 type backend struct {
 	traits  engine.Traits
-	cas     func(changes []store.Change, attempt int) ([]engine.Result, error)
+	cas     func(changes []driver.Change, attempt int) ([]engine.Result, error)
 	confirm func() error
 	get     func(ids []string) (engine.Page, error) // nil: it never answers
-	scan    func(q store.Query) engine.Page
+	scan    func(q driver.Query) engine.Page
 	tail    func(ctx context.Context, begun func(), emit func(engine.Event)) error
 }
 
 func (b *backend) Traits() engine.Traits { return b.traits }
 
-func (b *backend) CAS(_ context.Context, changes []store.Change, attempt int) ([]engine.Result, error) {
+func (b *backend) CAS(_ context.Context, changes []driver.Change, attempt int) ([]engine.Result, error) {
 	return b.cas(changes, attempt)
 }
 
-func (b *backend) Confirm(context.Context, []store.Change) error { return b.confirm() }
+func (b *backend) Confirm(context.Context, []driver.Change) error { return b.confirm() }
 
-func (b *backend) Get(ctx context.Context, _ store.Kind, ids []string) (engine.Page, error) {
+func (b *backend) Get(ctx context.Context, _ driver.Kind, ids []string) (engine.Page, error) {
 	if b.get != nil {
 		return b.get(ids)
 	}
@@ -42,11 +42,11 @@ func (b *backend) Get(ctx context.Context, _ store.Kind, ids []string) (engine.P
 	return engine.Page{}, context.Cause(ctx)
 }
 
-func (b *backend) Scan(_ context.Context, _ store.Kind, q store.Query) (engine.Page, error) {
+func (b *backend) Scan(_ context.Context, _ driver.Kind, q driver.Query) (engine.Page, error) {
 	return b.scan(q), nil
 }
 
-func (b *backend) Tail(ctx context.Context, _ store.Interest, begun func(), emit func(engine.Event)) error {
+func (b *backend) Tail(ctx context.Context, _ driver.Interest, begun func(), emit func(engine.Event)) error {
 	return b.tail(ctx, begun, emit)
 }
 
@@ -70,9 +70,9 @@ func open(t *testing.T, b *backend) *engine.Store {
 	return s
 }
 
-func put(id string, ifRev int64, body int) store.Change {
-	return store.Change{IfRev: ifRev, Doc: store.Doc{
-		Kind: store.KindValue, ID: id, Rev: ifRev + 1, WriterID: store.WriterID{Session: "s", Seq: 1},
+func put(id string, ifRev int64, body int) driver.Change {
+	return driver.Change{IfRev: ifRev, Doc: driver.Doc{
+		Kind: driver.KindValue, ID: id, Rev: ifRev + 1, WriterID: driver.WriterID{Session: "s", Seq: 1},
 		Body: make([]byte, body),
 	}}
 }
@@ -82,7 +82,7 @@ func TestApplyDivides(t *testing.T) {
 	var mu sync.Mutex
 	var sizes []int
 	b := &backend{traits: engine.Traits{MaxChanges: 100, MaxBytes: 1 << 20, AtOnce: 4}}
-	b.cas = func(changes []store.Change, _ int) ([]engine.Result, error) {
+	b.cas = func(changes []driver.Change, _ int) ([]engine.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		results, size := make([]engine.Result, len(changes)), 0
@@ -95,11 +95,11 @@ func TestApplyDivides(t *testing.T) {
 		}
 		return results, nil
 	}
-	var changes []store.Change
+	var changes []driver.Change
 	for i := range 290 {
 		size := 0
 		if i >= 250 {
-			size = store.MaxBody
+			size = driver.MaxBody
 		}
 		changes = append(changes, put(fmt.Sprint(i), int64(i%2), size))
 	}
@@ -108,7 +108,7 @@ func TestApplyDivides(t *testing.T) {
 		t.Fatalf("parts of %v, %v", sizes, err)
 	}
 	for i, out := range outs {
-		if want := []store.Status{store.Applied, store.Overtaken}[i%2]; out.Status != want {
+		if want := []driver.Status{driver.Applied, driver.Overtaken}[i%2]; out.Status != want {
 			t.Errorf("change %d: %+v, want status %d", i, out, want)
 		}
 	}
@@ -117,18 +117,18 @@ func TestApplyDivides(t *testing.T) {
 // A change is sent again while its condition holds on what refused it, and no other is.
 func TestApplySendsAgain(t *testing.T) {
 	var sent []string
-	b := &backend{cas: func(changes []store.Change, attempt int) ([]engine.Result, error) {
+	b := &backend{cas: func(changes []driver.Change, attempt int) ([]engine.Result, error) {
 		results := make([]engine.Result, len(changes))
 		for i, c := range changes {
 			sent = append(sent, fmt.Sprint(attempt, c.Doc.ID))
 			if results[i].Written = attempt == 2; c.Doc.ID == "refused" {
-				results[i].Found = &store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: 1}
+				results[i].Found = &driver.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: 1}
 			}
 		}
 		return results, nil
 	}}
 	outs, err := open(t, b).Apply(t.Context(), put("a", 0, 0), put("refused", 0, 0))
-	if err != nil || outs[0].Status != store.Applied || outs[1].Status != store.Refused {
+	if err != nil || outs[0].Status != driver.Applied || outs[1].Status != driver.Refused {
 		t.Errorf("%+v, %v", outs, err)
 	}
 	if want := []string{"0a", "0refused", "1a", "2a"}; !slices.Equal(sent, want) {
@@ -141,11 +141,11 @@ func TestApplyConfirmsWhatIsFound(t *testing.T) {
 	lost := errors.New("lost")
 	for name, tt := range map[string]struct {
 		confirm error
-		want    store.Status
-	}{"confirmed": {nil, store.Applied}, "lost": {lost, store.Unknown}} {
+		want    driver.Status
+	}{"confirmed": {nil, driver.Applied}, "lost": {lost, driver.Unknown}} {
 		c := put("a", 4, 0)
 		outs, err := open(t, &backend{
-			cas: func([]store.Change, int) ([]engine.Result, error) {
+			cas: func([]driver.Change, int) ([]engine.Result, error) {
 				return []engine.Result{{Found: &c.Doc}}, nil
 			},
 			confirm: func() error { return tt.confirm },
@@ -158,41 +158,41 @@ func TestApplyConfirmsWhatIsFound(t *testing.T) {
 
 // With an error, changes without a result are of unknown outcome, and the others keep theirs.
 func TestApplyUnanswered(t *testing.T) {
-	b := &backend{cas: func([]store.Change, int) ([]engine.Result, error) {
+	b := &backend{cas: func([]driver.Change, int) ([]engine.Result, error) {
 		return []engine.Result{{Written: true}}, errors.New("lost")
 	}}
 	outs, err := open(t, b).Apply(t.Context(), put("a", 0, 0), put("b", 0, 0))
-	if err != nil || outs[0].Status != store.Applied || outs[1].Status != store.Unknown ||
-		!errors.Is(outs[1].Err, store.ErrUnavailable) {
+	if err != nil || outs[0].Status != driver.Applied || outs[1].Status != driver.Unknown ||
+		!errors.Is(outs[1].Err, driver.ErrUnavailable) {
 		t.Errorf("%+v, %v", outs, err)
 	}
 }
 
 // What a backend has not read is read back, in one call. A change whose answer was lost is not sent again.
 func TestApplyReadsBack(t *testing.T) {
-	lost, refused := errors.New("lost"), fmt.Errorf("%w: no rights", store.ErrInvalid)
+	lost, refused := errors.New("lost"), fmt.Errorf("%w: no rights", driver.ErrInvalid)
 	written, later := put("written", 4, 0), put("later", 4, 0)
 	later.Doc.Rev = 9
-	found := []store.Doc{later.Doc, written.Doc, {Kind: store.KindValue, ID: "malformed"}}
+	found := []driver.Doc{later.Doc, written.Doc, {Kind: driver.KindValue, ID: "malformed"}}
 	for name, tt := range map[string]struct {
-		c      store.Change
+		c      driver.Change
 		err    error
 		get    error
-		status store.Status
+		status driver.Status
 		says   error
 	}{
-		"found":             {c: written, err: lost, status: store.Applied},
-		"written over":      {c: put("later", 4, 0), err: lost, status: store.Overtaken},
-		"not there":         {c: put("absent", 0, 0), err: lost, status: store.Unknown, says: lost},
-		"malformed":         {c: put("malformed", 0, 0), err: lost, status: store.Unknown, says: lost},
-		"sent again":        {c: put("absent", 0, 0), status: store.Applied},
-		"refused for good":  {c: written, err: refused, status: store.Unknown, says: store.ErrInvalid},
-		"cannot be read":    {c: written, err: lost, get: refused, status: store.Unknown, says: refused},
-		"lost increment":    {c: increment(), err: lost, status: store.Unknown, says: lost},
-		"not read, unknown": {c: written, get: lost, status: store.Unknown, says: lost},
+		"found":             {c: written, err: lost, status: driver.Applied},
+		"written over":      {c: put("later", 4, 0), err: lost, status: driver.Overtaken},
+		"not there":         {c: put("absent", 0, 0), err: lost, status: driver.Unknown, says: lost},
+		"malformed":         {c: put("malformed", 0, 0), err: lost, status: driver.Unknown, says: lost},
+		"sent again":        {c: put("absent", 0, 0), status: driver.Applied},
+		"refused for good":  {c: written, err: refused, status: driver.Unknown, says: driver.ErrInvalid},
+		"cannot be read":    {c: written, err: lost, get: refused, status: driver.Unknown, says: refused},
+		"lost increment":    {c: increment(), err: lost, status: driver.Unknown, says: lost},
+		"not read, unknown": {c: written, get: lost, status: driver.Unknown, says: lost},
 	} {
 		outs, err := open(t, &backend{
-			cas: func(_ []store.Change, attempt int) ([]engine.Result, error) {
+			cas: func(_ []driver.Change, attempt int) ([]engine.Result, error) {
 				return []engine.Result{{Err: tt.err, Unread: true, Written: attempt > 0}}, nil
 			},
 			get:     func([]string) (engine.Page, error) { return engine.Page{Docs: slices.Clone(found)}, tt.get },
@@ -204,14 +204,14 @@ func TestApplyReadsBack(t *testing.T) {
 	}
 }
 
-func increment() store.Change {
-	return store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
+func increment() driver.Change {
+	return driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: "g"}}
 }
 
 // A page that unreadable documents leave short is filled, in both directions.
 func TestListFillsPages(t *testing.T) {
-	all := []store.Doc{{ID: "", Rev: 1}, {ID: "a", Rev: 1}, {ID: "b"}, {ID: "c"}, {ID: "d", Rev: 1}, {ID: "e"}}
-	b := &backend{scan: func(q store.Query) (p engine.Page) {
+	all := []driver.Doc{{ID: "", Rev: 1}, {ID: "a", Rev: 1}, {ID: "b"}, {ID: "c"}, {ID: "d", Rev: 1}, {ID: "e"}}
+	b := &backend{scan: func(q driver.Query) (p engine.Page) {
 		docs := slices.Clone(all)
 		if q.Reverse {
 			slices.Reverse(docs)
@@ -226,7 +226,7 @@ func TestListFillsPages(t *testing.T) {
 	}}
 	for reverse, want := range map[bool]string{false: "a d", true: "d a"} {
 		for limit := 1; limit < 4; limit++ {
-			reply, err := open(t, b).List(t.Context(), store.KindValue, store.Query{Limit: limit, Reverse: reverse})
+			reply, err := open(t, b).List(t.Context(), driver.KindValue, driver.Query{Limit: limit, Reverse: reverse})
 			got := ""
 			for _, d := range reply.Docs {
 				got += " " + d.ID
@@ -245,7 +245,7 @@ func TestCloseEndsCalls(t *testing.T) {
 			s := engine.New(t.Context(), &backend{traits: engine.Traits{Detached: detached}}, logr.Discard())
 			done := make(chan error, 1)
 			go func() {
-				_, err := s.Read(t.Context(), store.KindLock, "g/a")
+				_, err := s.Read(t.Context(), driver.KindLock, "g/a")
 				done <- err
 			}()
 			synctest.Wait()
@@ -291,9 +291,9 @@ func TestSharedTail(t *testing.T) {
 		begin, events := make(chan struct{}), make(chan *engine.Event)
 		close(begin)
 		s := open(t, shared(begin, events))
-		watch := func(ctx context.Context, groups ...string) <-chan store.Notification {
+		watch := func(ctx context.Context, groups ...string) <-chan driver.Notification {
 			t.Helper()
-			c, err := s.Watch(ctx, store.Interest{Groups: groups})
+			c, err := s.Watch(ctx, driver.Interest{Groups: groups})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -304,8 +304,8 @@ func TestSharedTail(t *testing.T) {
 		}
 		first, leave := context.WithCancel(t.Context())
 		a, all := watch(first, "a"), watch(t.Context())
-		events <- &engine.Event{About: store.Doc{Kind: store.KindGroup, ID: "b"}}
-		events <- &engine.Event{About: store.Doc{Kind: store.KindGroup, ID: "a"}}
+		events <- &engine.Event{About: driver.Doc{Kind: driver.KindGroup, ID: "b"}}
+		events <- &engine.Event{About: driver.Doc{Kind: driver.KindGroup, ID: "a"}}
 		if n := <-a; n.ID != "a" {
 			t.Errorf("%+v", n)
 		}
@@ -325,7 +325,7 @@ func TestSharedTail(t *testing.T) {
 			t.Error("it does not end with the tail")
 		}
 		again := watch(t.Context())
-		events <- &engine.Event{About: store.Doc{Kind: store.KindGroup, ID: "c"}}
+		events <- &engine.Event{About: driver.Doc{Kind: driver.KindGroup, ID: "c"}}
 		if n := <-again; n.ID != "c" {
 			t.Errorf("%+v", n)
 		}
@@ -338,14 +338,14 @@ func TestWatchThatWaitsForAnotherEndsInTime(t *testing.T) {
 		s := open(t, shared(nil, nil))
 		first := make(chan error, 1)
 		go func() {
-			_, err := s.Watch(t.Context(), store.Interest{})
+			_, err := s.Watch(t.Context(), driver.Interest{})
 			first <- err
 		}()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
-		if _, err := s.Watch(ctx, store.Interest{}); !errors.Is(err, context.DeadlineExceeded) ||
+		if _, err := s.Watch(ctx, driver.Interest{}); !errors.Is(err, context.DeadlineExceeded) ||
 			time.Since(began) != time.Second {
 			t.Errorf("the second: %v after %v", err, time.Since(began))
 		}
@@ -353,7 +353,7 @@ func TestWatchThatWaitsForAnotherEndsInTime(t *testing.T) {
 			t.Errorf("the first: %v after %v", err, time.Since(began))
 		}
 		// Who comes next does not join one that has failed.
-		if _, err := s.Watch(t.Context(), store.Interest{}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.Watch(t.Context(), driver.Interest{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the next: %v", err)
 		}
 	})

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -16,13 +16,13 @@ type Cause struct {
 	Says string // by a part of the text
 	// Match says whether an error is one, and gives the text that stands in its place, in one line.
 	Match func(err error) (text string, is bool)
-	// Means is an error of package store. Left out: [store.ErrInvalid], another try does not help.
+	// Means is an error of package store. Left out: [driver.ErrInvalid], another try does not help.
 	Means  error
 	Advice string // what is wrong and what to do; empty: the error says it
 }
 
 // Causes makes errors of a driver those of package store. The first row that matches counts. What is in no row is
-// [store.ErrUnavailable]: a repeat may succeed.
+// [driver.ErrUnavailable]: a repeat may succeed.
 type Causes struct {
 	Table   []Cause
 	Secrets func() []string // of the URI, old and new, kept out of texts; nil: there are none
@@ -34,8 +34,8 @@ func (c *Causes) Translate(doing string, err error) error {
 		return nil
 	}
 	for _, known := range []error{
-		store.ErrInvalid, store.ErrSchema, store.ErrSettings, store.ErrUnavailable, store.ErrCannotWatch,
-		store.ErrMalformed, store.ErrTooLarge,
+		driver.ErrInvalid, driver.ErrSchema, driver.ErrSettings, driver.ErrUnavailable, driver.ErrCannotWatch,
+		driver.ErrMalformed, driver.ErrTooLarge,
 	} {
 		switch text := c.hide(err.Error()); {
 		case !errors.Is(err, known):
@@ -62,8 +62,8 @@ func (c *Causes) Describe(err error) error {
 
 // Lasting says that another try does not change an error.
 func (c *Causes) Lasting(err error) bool {
-	return err != nil && (errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrSchema) ||
-		errors.Is(c.find(err).Means, store.ErrInvalid))
+	return err != nil && (errors.Is(err, driver.ErrInvalid) || errors.Is(err, driver.ErrSchema) ||
+		errors.Is(c.find(err).Means, driver.ErrInvalid))
 }
 
 // find is the row of an error. Its Says is the text that stands for it.
@@ -76,12 +76,12 @@ func (c *Causes) find(err error) Cause {
 		if is || row.Says != "" && strings.Contains(text, row.Says) {
 			row.Says = text
 			if row.Means == nil {
-				row.Means = store.ErrInvalid
+				row.Means = driver.ErrInvalid
 			}
 			return row
 		}
 	}
-	return Cause{Means: store.ErrUnavailable, Says: err.Error()}
+	return Cause{Means: driver.ErrUnavailable, Says: err.Error()}
 }
 
 func (c *Causes) hide(text string) string {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Looker is a [Backend] that can look again at what operators should know of its database: settings are changed, and
@@ -21,25 +21,25 @@ type Looker interface {
 // Problems are what is known of a database. The zero value has none. Its methods may be called concurrently.
 type Problems struct {
 	mu             sync.Mutex
-	opened, looked []store.Problem
+	opened, looked []driver.Problem
 }
 
 // Add adds what was found when the database was opened, and is not looked at again.
-func (p *Problems) Add(found ...store.Problem) {
+func (p *Problems) Add(found ...driver.Problem) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.opened = append(p.opened, found...)
 }
 
 // Looked replaces what the look before has found.
-func (p *Problems) Looked(found []store.Problem) {
+func (p *Problems) Looked(found []driver.Problem) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.looked = found
 }
 
 // All are the problems, those of the last look first. The result is the caller's.
-func (p *Problems) All() []store.Problem {
+func (p *Problems) All() []driver.Problem {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Concat(p.looked, p.opened)

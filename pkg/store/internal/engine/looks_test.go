@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -26,7 +27,7 @@ type changing struct {
 
 func (*changing) Traits() engine.Traits { return engine.Traits{Timeout: 4 * time.Second} }
 
-func (b *changing) CAS(ctx context.Context, changes []store.Change, _ int) ([]engine.Result, error) {
+func (b *changing) CAS(ctx context.Context, changes []driver.Change, _ int) ([]engine.Result, error) {
 	if b.waits.Load() != nil {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -43,7 +44,7 @@ func (b *changing) CAS(ctx context.Context, changes []store.Change, _ int) ([]en
 
 var errAway = errors.New("away")
 
-func (b *changing) Get(ctx context.Context, _ store.Kind, _ []string) (engine.Page, error) {
+func (b *changing) Get(ctx context.Context, _ driver.Kind, _ []string) (engine.Page, error) {
 	if b.waits.Load() != nil {
 		<-ctx.Done()
 		return engine.Page{}, ctx.Err()
@@ -54,7 +55,7 @@ func (b *changing) Get(ctx context.Context, _ store.Kind, _ []string) (engine.Pa
 	return engine.Page{}, nil
 }
 
-func (b *changing) Scan(ctx context.Context, kind store.Kind, _ store.Query) (engine.Page, error) {
+func (b *changing) Scan(ctx context.Context, kind driver.Kind, _ driver.Query) (engine.Page, error) {
 	return b.Get(ctx, kind, nil)
 }
 
@@ -64,7 +65,7 @@ func (*changing) Translate(doing string, err error) error {
 
 func (*changing) Close(context.Context) error { return nil }
 
-func (b *changing) Problems() []store.Problem { return b.problems.All() }
+func (b *changing) Problems() []driver.Problem { return b.problems.All() }
 
 func (b *changing) Look(context.Context) error {
 	if b.looks.Add(1); b.away.Load() {
@@ -72,7 +73,7 @@ func (b *changing) Look(context.Context) error {
 	}
 	b.problems.Looked(nil)
 	if b.weak.Load() {
-		b.problems.Looked([]store.Problem{{Reason: "StoreNotDurable"}})
+		b.problems.Looked([]driver.Problem{{Reason: "StoreNotDurable"}})
 	}
 	return nil
 }
@@ -109,7 +110,7 @@ func reasons(s *engine.Store) string {
 func TestSettingsAreLookedAtAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &changing{}
-		b.problems.Add(store.Problem{Reason: "StorePolled"})
+		b.problems.Add(driver.Problem{Reason: "StorePolled"})
 		s := openChanging(t, b)
 		s.KeepLooking()
 		time.Sleep(time.Second)
@@ -121,10 +122,10 @@ func TestSettingsAreLookedAtAgain(t *testing.T) {
 			t.Errorf("after two minutes: %s", reasons(s))
 		}
 		for name, call := range map[string]func(){
-			"read": func() { _, _ = s.Read(t.Context(), store.KindLock, "g/a") },
-			"list": func() { _, _ = s.List(t.Context(), store.KindLock, store.Query{}) },
+			"read": func() { _, _ = s.Read(t.Context(), driver.KindLock, "g/a") },
+			"list": func() { _, _ = s.List(t.Context(), driver.KindLock, driver.Query{}) },
 			"write": func() {
-				_, _ = s.Apply(t.Context(), store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
+				_, _ = s.Apply(t.Context(), driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: "g"}})
 			},
 		} {
 			b.weak.Store(true)
@@ -148,7 +149,7 @@ func TestSettingsAreLookedAtAgain(t *testing.T) {
 		canceled, cancel := context.WithCancel(t.Context())
 		cancel()
 		before := b.looks.Load()
-		_, _ = s.Read(canceled, store.KindLock, "g/a")
+		_, _ = s.Read(canceled, driver.KindLock, "g/a")
 		if time.Sleep(11 * time.Second); b.looks.Load() != before {
 			t.Error("a call that its caller gave up has the settings looked at")
 		}
@@ -161,14 +162,14 @@ func TestWhatTheDatabaseWaitsFor(t *testing.T) {
 		b := &changing{}
 		s := openChanging(t, b)
 		says := "the server is locked by a backup"
-		change := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
+		change := driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: "g"}}
 		b.waits.Store(&says)
 		for range 2 {
-			_, read := s.Read(t.Context(), store.KindLock, "g/a")
-			_, list := s.List(t.Context(), store.KindLock, store.Query{})
+			_, read := s.Read(t.Context(), driver.KindLock, "g/a")
+			_, list := s.List(t.Context(), driver.KindLock, driver.Query{})
 			outs, _ := s.Apply(t.Context(), change)
 			for _, err := range []error{read, list, outs[0].Err} {
-				if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) ||
+				if !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) ||
 					strings.Count(err.Error(), says) != 1 {
 					t.Errorf("%v, want it to say once: %s", err, says)
 				}
@@ -177,7 +178,7 @@ func TestWhatTheDatabaseWaitsFor(t *testing.T) {
 		b.waits.Store(nil)
 		b.away.Store(true)
 		time.Sleep(time.Minute)
-		if _, err := s.Read(t.Context(), store.KindLock, "g/a"); err == nil || strings.Contains(err.Error(), says) {
+		if _, err := s.Read(t.Context(), driver.KindLock, "g/a"); err == nil || strings.Contains(err.Error(), says) {
 			t.Errorf("%v a minute later", err)
 		}
 	})

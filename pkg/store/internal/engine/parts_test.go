@@ -11,18 +11,18 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 func TestDocumentsComeBack(t *testing.T) {
-	whole := store.Doc{
-		Kind: store.KindLock, ID: "g/a", Rev: store.MaxRev, WriterID: store.WriterID{Session: "s", Seq: math.MaxInt64},
+	whole := driver.Doc{
+		Kind: driver.KindLock, ID: "g/a", Rev: driver.MaxRev, WriterID: driver.WriterID{Session: "s", Seq: math.MaxInt64},
 		Group: "g", Session: "<s>&\u2028", Next: "n", Suspended: true, State: "live", Count: math.MinInt64, Expires: 7,
 		Body: []byte(`{"a": "\u0000"}`),
 	}
-	binary := store.Doc{Kind: store.KindValue, ID: "g/b", Rev: 1, Body: []byte{0xff, 0}}
-	for _, d := range []store.Doc{whole, binary, {Kind: store.KindGroup, ID: "g", Rev: 1}} {
+	binary := driver.Doc{Kind: driver.KindValue, ID: "g/b", Rev: 1, Body: []byte{0xff, 0}}
+	for _, d := range []driver.Doc{whole, binary, {Kind: driver.KindGroup, ID: "g", Rev: 1}} {
 		got, err := engine.Decode(d.Kind, d.ID, engine.Encode(d))
 		if err != nil || !reflect.DeepEqual(got, d) {
 			t.Errorf("got %+v, %v; want %+v", got, err, d)
@@ -37,7 +37,7 @@ func TestEditedDocumentsAreNone(t *testing.T) {
 		`{"rev":0}`:                            "rev: 0",
 		`{"rev":1,"body":"a","binary":"Yg=="}`: "only one",
 	} {
-		if d, err := engine.Decode(store.KindLock, "g/a", []byte(data)); err == nil ||
+		if d, err := engine.Decode(driver.KindLock, "g/a", []byte(data)); err == nil ||
 			!strings.Contains(err.Error(), want) || d.ID != "g/a" {
 			t.Errorf("%s: got %+v, %v; want an error with %q", data, d, err, want)
 		}
@@ -45,13 +45,13 @@ func TestEditedDocumentsAreNone(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(engine.Encode(store.Doc{Rev: 1, Body: []byte("x")}))
+	f.Add(engine.Encode(driver.Doc{Rev: 1, Body: []byte("x")}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		d, err := engine.Decode(store.KindLock, "g/a", data)
+		d, err := engine.Decode(driver.KindLock, "g/a", data)
 		if err != nil {
 			return
 		}
-		again, err := engine.Decode(store.KindLock, "g/a", engine.Encode(d))
+		again, err := engine.Decode(driver.KindLock, "g/a", engine.Encode(d))
 		if err != nil || !reflect.DeepEqual(again, d) {
 			t.Fatalf("%q: %+v became %+v, %v", data, d, again, err)
 		}
@@ -59,51 +59,51 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestSelect(t *testing.T) {
-	docs := func() []store.Doc {
-		return []store.Doc{{ID: "b", Rev: 2, Body: []byte("x")}, {ID: "c", Rev: 1}, {ID: "a", Rev: 3}}
+	docs := func() []driver.Doc {
+		return []driver.Doc{{ID: "b", Rev: 2, Body: []byte("x")}, {ID: "c", Rev: 1}, {ID: "a", Rev: 3}}
 	}
-	ids := func(r store.Reply) (text string) {
+	ids := func(r driver.Reply) (text string) {
 		for _, d := range r.Docs {
 			text += d.ID
 		}
 		return text
 	}
 	for _, tt := range []struct {
-		q    store.Query
+		q    driver.Query
 		want string
 	}{
-		{store.Query{}, "abc"},
-		{store.Query{Reverse: true}, "cba"},
-		{store.Query{Limit: 2}, "ab"},
-		{store.Query{Reverse: true, Limit: 1}, "c"},
-		{store.Query{MinRev: 2}, "ab"},
-		{store.Query{From: "b"}, "bc"},
-		{store.Query{To: "c"}, "ab"},
-		{store.Query{CountOnly: true}, ""},
+		{driver.Query{}, "abc"},
+		{driver.Query{Reverse: true}, "cba"},
+		{driver.Query{Limit: 2}, "ab"},
+		{driver.Query{Reverse: true, Limit: 1}, "c"},
+		{driver.Query{MinRev: 2}, "ab"},
+		{driver.Query{From: "b"}, "bc"},
+		{driver.Query{To: "c"}, "ab"},
+		{driver.Query{CountOnly: true}, ""},
 	} {
 		if got := engine.Select(docs(), tt.q); ids(got) != tt.want {
 			t.Errorf("%+v: got %s, want %s", tt.q, ids(got), tt.want)
 		}
 	}
-	if got := engine.Select(docs(), store.Query{CountOnly: true, MinRev: 2}).Total; got != 2 {
+	if got := engine.Select(docs(), driver.Query{CountOnly: true, MinRev: 2}).Total; got != 2 {
 		t.Errorf("counted %d, want 2", got)
 	}
-	if got := engine.Select(docs(), store.Query{NoBody: true, To: "c"}); got.Docs[1].Body != nil {
+	if got := engine.Select(docs(), driver.Query{NoBody: true, To: "c"}); got.Docs[1].Body != nil {
 		t.Errorf("a body of %q", got.Docs[1].Body)
 	}
 }
 
 func TestIncremented(t *testing.T) {
-	named := store.Doc{Kind: store.KindGroup, ID: "g", Rev: 10}
+	named := driver.Doc{Kind: driver.KindGroup, ID: "g", Rev: 10}
 	for _, tt := range []struct {
-		old        *store.Doc
+		old        *driver.Doc
 		rev, count int64
 	}{
 		{nil, 10, 1},
-		{&store.Doc{Rev: 10, Count: 4}, 11, 5},
-		{&store.Doc{Rev: 3, Count: 4}, 10, 5},
-		{&store.Doc{Rev: store.MaxRev, Count: 4}, 101, 101},
-		{&store.Doc{Rev: 3, Count: -1}, 101, 101},
+		{&driver.Doc{Rev: 10, Count: 4}, 11, 5},
+		{&driver.Doc{Rev: 3, Count: 4}, 10, 5},
+		{&driver.Doc{Rev: driver.MaxRev, Count: 4}, 101, 101},
+		{&driver.Doc{Rev: 3, Count: -1}, 101, 101},
 	} {
 		if got := engine.Incremented(named, tt.old, 100); got.Rev != tt.rev || got.Count != tt.count {
 			t.Errorf("%+v: got %+v, want rev %d, count %d", tt.old, got, tt.rev, tt.count)
@@ -113,13 +113,13 @@ func TestIncremented(t *testing.T) {
 
 func TestUnreadableIsLoggedOnce(t *testing.T) {
 	var lines []string
-	s := engine.New(t.Context(), &backend{scan: func(store.Query) engine.Page {
-		return engine.Page{Docs: []store.Doc{
-			{Kind: store.KindLock, ID: "g/a"}, {Kind: store.KindLock, ID: "g/b", Rev: 1},
+	s := engine.New(t.Context(), &backend{scan: func(driver.Query) engine.Page {
+		return engine.Page{Docs: []driver.Doc{
+			{Kind: driver.KindLock, ID: "g/a"}, {Kind: driver.KindLock, ID: "g/b", Rev: 1},
 		}}
 	}}, funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
 	for range 2 {
-		reply, err := s.List(t.Context(), store.KindLock, store.Query{})
+		reply, err := s.List(t.Context(), driver.KindLock, driver.Query{})
 		if err != nil || len(reply.Unreadable) != 1 || reply.Unreadable[0].ID != "g/a" {
 			t.Fatalf("a document without a revision is usable: %+v, %v", reply, err)
 		}
@@ -152,7 +152,7 @@ func TestCluster(t *testing.T) {
 	if got, err := engine.Cluster(""); got != "default" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if _, err := engine.Cluster("a b"); !errors.Is(err, store.ErrInvalid) {
+	if _, err := engine.Cluster("a b"); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -9,10 +9,10 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
-// Store is one client of a database. It implements [store.Store]; its methods may be called concurrently.
+// Store is one client of a database. It implements [driver.Store]; its methods may be called concurrently.
 type Store struct {
 	backend Backend
 	traits  Traits
@@ -28,7 +28,7 @@ type Store struct {
 	}
 }
 
-var _ store.Store = (*Store)(nil)
+var _ driver.Store = (*Store)(nil)
 
 // New makes a store of a backend, which is the store's from then on. It logs documents that cannot be read, each once,
 // and watches that break.
@@ -44,27 +44,27 @@ func New(ctx context.Context, b Backend, log logr.Logger) *Store {
 // Backend is what the store is made of, for those who know more of it.
 func (s *Store) Backend() Backend { return s.backend }
 
-// Read implements [store.Store].
-func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
-	if err := store.ValidateKind(kind); err != nil {
-		return store.Reply{}, err
+// Read implements [driver.Store].
+func (s *Store) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {
+	if err := driver.ValidateKind(kind); err != nil {
+		return driver.Reply{}, err
 	}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	return call(ctx, s, "read "+string(kind), func(ctx context.Context) (store.Reply, error) {
+	return call(ctx, s, "read "+string(kind), func(ctx context.Context) (driver.Reply, error) {
 		page, err := s.backend.Get(ctx, kind, ids)
 		return s.reply(page), err
 	})
 }
 
-// List implements [store.Store]. Where rows of a page are no documents another one fills it: a short page would say
+// List implements [driver.Store]. Where rows of a page are no documents another one fills it: a short page would say
 // that nothing follows.
-func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
-	if err := store.ValidateKind(kind); err != nil {
-		return store.Reply{}, err
+func (s *Store) List(ctx context.Context, kind driver.Kind, q driver.Query) (driver.Reply, error) {
+	if err := driver.ValidateKind(kind); err != nil {
+		return driver.Reply{}, err
 	}
-	return call(ctx, s, "list "+string(kind), func(ctx context.Context) (store.Reply, error) {
-		var docs []store.Doc
-		var unreadable []store.Unreadable
+	return call(ctx, s, "list "+string(kind), func(ctx context.Context) (driver.Reply, error) {
+		var docs []driver.Doc
+		var unreadable []driver.Unreadable
 		for left := q; ; {
 			page, err := s.backend.Scan(ctx, kind, left)
 			last := ""
@@ -104,13 +104,13 @@ func (p Page) last(reverse bool) (last string) {
 }
 
 // reply sorts out what cannot be read. Docs of the page are the reply's from then on.
-func (s *Store) reply(p Page) store.Reply {
-	r := store.Reply{Total: p.Total, Now: p.Now, Wall: cmp.Or(p.Wall, p.Now), Floor: p.Floor, Lineage: p.Lineage}
+func (s *Store) reply(p Page) driver.Reply {
+	r := driver.Reply{Total: p.Total, Now: p.Now, Wall: cmp.Or(p.Wall, p.Now), Floor: p.Floor, Lineage: p.Lineage}
 	for _, u := range p.Unreadable {
 		r.Unreadable = append(r.Unreadable, s.found.Report(u.Kind, u.ID, u.Err))
 	}
-	r.Docs = slices.DeleteFunc(p.Docs, func(d store.Doc) bool {
-		err := store.CheckFound(d)
+	r.Docs = slices.DeleteFunc(p.Docs, func(d driver.Doc) bool {
+		err := driver.CheckFound(d)
 		if err != nil {
 			r.Unreadable = append(r.Unreadable, s.found.Report(d.Kind, d.ID, err))
 		}
@@ -119,8 +119,8 @@ func (s *Store) reply(p Page) store.Reply {
 	return r
 }
 
-// Watch implements [store.Store].
-func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
+// Watch implements [driver.Store].
+func (s *Store) Watch(ctx context.Context, in driver.Interest) (<-chan driver.Notification, error) {
 	if err := in.Validate(); err != nil {
 		return nil, s.backend.Translate("watch", err)
 	}
@@ -132,25 +132,25 @@ func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 }
 
 // Problems are those of the backend. See [store.Problems].
-func (s *Store) Problems() []store.Problem {
-	if b, ok := s.backend.(store.ProblemReporter); ok {
+func (s *Store) Problems() []driver.Problem {
+	if b, ok := s.backend.(driver.ProblemReporter); ok {
 		return b.Problems()
 	}
 	return nil
 }
 
 // Inspect asks the backend. See [store.Inspect].
-func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
-	b, ok := s.backend.(store.Inspector)
+func (s *Store) Inspect(ctx context.Context) (driver.Inspection, error) {
+	b, ok := s.backend.(driver.Inspector)
 	if !ok {
-		return store.Inspection{}, nil
+		return driver.Inspection{}, nil
 	}
 	return call(ctx, s, "inspect", b.Inspect)
 }
 
-// RaiseFloor has the backend raise a floor that is a counter of its own. See [store.RaiseFloor].
+// RaiseFloor has the backend raise a floor that is a counter of its own. See [driver.RaiseFloor].
 func (s *Store) RaiseFloor(ctx context.Context, floor int64) error {
-	b, ok := s.backend.(store.FloorRaiser)
+	b, ok := s.backend.(driver.FloorRaiser)
 	if !ok {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (s *Store) RaiseFloor(ctx context.Context, floor int64) error {
 	return err
 }
 
-// Close implements [store.Store]. It ends calls and watches under way, and waits for them no longer than ctx. Closing
+// Close implements [driver.Store]. It ends calls and watches under way, and waits for them no longer than ctx. Closing
 // twice does nothing.
 func (s *Store) Close(ctx context.Context) error {
 	s.closing.once.Do(func() {
@@ -258,7 +258,7 @@ func NewUnreadable(log logr.Logger) *Unreadable {
 }
 
 // Report logs that a document cannot be read, and why, unless that was logged before. It returns what replies say.
-func (u *Unreadable) Report(kind store.Kind, id string, why error) store.Unreadable {
+func (u *Unreadable) Report(kind driver.Kind, id string, why error) driver.Unreadable {
 	document := string(kind) + " " + id
 	u.mu.Lock()
 	_, before := u.logged[document]
@@ -269,5 +269,5 @@ func (u *Unreadable) Report(kind store.Kind, id string, why error) store.Unreada
 	if !before {
 		u.log.Error(why, "A document in the store is unreadable", "document", document)
 	}
-	return store.Unreadable{Kind: kind, ID: id, Err: why}
+	return driver.Unreadable{Kind: kind, ID: id, Err: why}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // tails are what the watches of one store have in common.
@@ -19,12 +19,12 @@ type tails struct {
 }
 
 // watch has a watcher join the tail that all share, or begins one for it.
-func (s *Store) watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
+func (s *Store) watch(ctx context.Context, in driver.Interest) (<-chan driver.Notification, error) {
 	b, ok := s.backend.(Watcher)
 	if !ok {
-		return nil, store.ErrCannotWatch
+		return nil, driver.ErrCannotWatch
 	}
-	w := &watcher{in: in, Notifier: store.NewNotifier()}
+	w := &watcher{in: in, Notifier: driver.NewNotifier()}
 	if !s.traits.SharedTail {
 		return s.begin(ctx, b, w, &tail{})
 	}
@@ -43,7 +43,7 @@ func (s *Store) watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 }
 
 // begin runs a tail with its first watcher. It returns when nothing is missed any more.
-func (s *Store) begin(ctx context.Context, b Watcher, w *watcher, t *tail) (<-chan store.Notification, error) {
+func (s *Store) begin(ctx context.Context, b Watcher, w *watcher, t *tail) (<-chan driver.Notification, error) {
 	opening, opened := s.life.Bound(ctx)
 	defer opened()
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -99,8 +99,8 @@ type tail struct {
 
 // watcher is one Watch. The lock of its tail is held when it is written to.
 type watcher struct {
-	in store.Interest
-	*store.Notifier
+	in driver.Interest
+	*driver.Notifier
 }
 
 // join adds a watcher. False: the tail is over.
@@ -142,10 +142,10 @@ func (t *tail) finish() {
 
 // notify hands an event to the watchers who are interested.
 func (t *tail) notify(e Event) {
-	n := store.Notification{Kind: e.About.Kind, ID: e.About.ID}
+	n := driver.Notification{Kind: e.About.Kind, ID: e.About.ID}
 	n.Doc, _ = usable(e.Doc, nil)
 	if e.Resync {
-		n = store.Notification{Resync: true}
+		n = driver.Notification{Resync: true}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -29,7 +29,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -61,9 +61,9 @@ type Backend struct {
 }
 
 // Open makes a store of a database in a file and sets its tables up, all within ctx. The database is the store's from
-// then on: also when Open fails it is closed. Errors wrap [store.ErrInvalid] when it is no use to try again,
-// [store.ErrSchema] when another version of the program set it up, else [store.ErrUnavailable].
-func Open(ctx context.Context, db *sql.DB, d File, o Options) (store.Store, error) {
+// then on: also when Open fails it is closed. Errors wrap [driver.ErrInvalid] when it is no use to try again,
+// [driver.ErrSchema] when another version of the program set it up, else [driver.ErrUnavailable].
+func Open(ctx context.Context, db *sql.DB, d File, o Options) (driver.Store, error) {
 	s, err := open(ctx, d, o.withDefaults(), func(c *core) database { return newFile(c, db, d) })
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func Open(ctx context.Context, db *sql.DB, d File, o Options) (store.Store, erro
 
 // OpenServer is Open for a database that is reached over a network. The server is the store's from then on: also when
 // OpenServer fails it is closed.
-func OpenServer(ctx context.Context, d Server, o Options) (store.Store, error) {
+func OpenServer(ctx context.Context, d Server, o Options) (driver.Store, error) {
 	o = o.withDefaults()
 	s, err := open(ctx, d, o, func(c *core) database { return newServer(c, d, o.Cluster) })
 	if err != nil {
@@ -101,13 +101,13 @@ func open(ctx context.Context, d Dialect, o Options, connect func(*core) databas
 }
 
 // Of is the backend of a store that Open or OpenServer made.
-func Of(s store.Store) *Backend { return s.(*engine.Store).Backend().(*Backend) }
+func Of(s driver.Store) *Backend { return s.(*engine.Store).Backend().(*Backend) }
 
 // begin finds or makes the tables.
 func (b *Backend) begin(ctx context.Context, o Options) error {
 	if !engine.ValidCluster(o.Cluster) {
 		return fmt.Errorf(
-			"cluster %q: %w: want at most 63 letters, digits, '.', '-' and '_'", o.Cluster, store.ErrInvalid,
+			"cluster %q: %w: want at most 63 letters, digits, '.', '-' and '_'", o.Cluster, driver.ErrInvalid,
 		)
 	}
 	b.sql = newStatements(o.Cluster, b.dialect)
@@ -138,18 +138,18 @@ func (o Options) withDefaults() Options {
 
 // Traits implements [engine.Backend]. A disk that hangs holds up a driver.
 func (*Backend) Traits() engine.Traits {
-	return engine.Traits{MaxChanges: store.MaxBatch, Detached: true}
+	return engine.Traits{MaxChanges: driver.MaxBatch, Detached: true}
 }
 
 // CAS implements [engine.Backend]: one transaction.
-func (b *Backend) CAS(ctx context.Context, changes []store.Change, attempt int) ([]engine.Result, error) {
+func (b *Backend) CAS(ctx context.Context, changes []driver.Change, attempt int) ([]engine.Result, error) {
 	results, err := b.database.cas(ctx, changes, attempt)
 	b.mender.tend() //nolint:contextcheck // it may outlast the call
 	return results, err
 }
 
 // Confirm implements [engine.Confirmer].
-func (b *Backend) Confirm(ctx context.Context, changes []store.Change) error {
+func (b *Backend) Confirm(ctx context.Context, changes []driver.Change) error {
 	return b.database.confirm(ctx, changes)
 }
 
@@ -175,15 +175,15 @@ type database interface {
 	// prepare comes before anything else.
 	prepare(ctx context.Context) error
 	query(ctx context.Context, lane Lane, queries ...Statement) error
-	cas(ctx context.Context, changes []store.Change, attempt int) ([]engine.Result, error)
+	cas(ctx context.Context, changes []driver.Change, attempt int) ([]engine.Result, error)
 	// confirm returns nil once what the changes found is durable.
-	confirm(ctx context.Context, changes []store.Change) error
+	confirm(ctx context.Context, changes []driver.Change) error
 	// write runs statements as one transaction, once.
 	write(ctx context.Context, statements ...Statement) error
 	// setUp calls f while no one else is within one.
 	setUp(ctx context.Context, f func(run Run) error) error
 	signal(ctx context.Context, every time.Duration) (Signal, error)
-	inspect(ctx context.Context) (store.Inspection, error)
+	inspect(ctx context.Context) (driver.Inspection, error)
 	// now is the clock of a database that has none of its own, else 0.
 	now() int64
 	close(ctx context.Context) error
@@ -218,7 +218,7 @@ func (c *core) Translate(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, store.ErrOther) {
+	if errors.Is(err, driver.ErrOther) {
 		return fmt.Errorf("%s: %s: %w", c.dialect, doing, err)
 	}
 	return fmt.Errorf("%s: %s: %w: %w", c.dialect, doing, Sentinel(c.dialect, err), err)
@@ -227,19 +227,19 @@ func (c *core) Translate(doing string, err error) error {
 // Sentinel is the error of package store that an error wraps or comes down to.
 func Sentinel(d Dialect, err error) error {
 	switch {
-	case errors.Is(err, store.ErrSchema):
-		return store.ErrSchema
-	case errors.Is(err, store.ErrInvalid):
-		return store.ErrInvalid
+	case errors.Is(err, driver.ErrSchema):
+		return driver.ErrSchema
+	case errors.Is(err, driver.ErrInvalid):
+		return driver.ErrInvalid
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, engine.ErrClosed),
 		errors.Is(err, sql.ErrConnDone):
-		return store.ErrUnavailable
+		return driver.ErrUnavailable
 	}
 	return d.Classify(err)
 }
 
 // get is a query for one document, which it puts into d.
-func (c *core) get(kind store.Kind, id string, d **store.Doc) Statement {
+func (c *core) get(kind driver.Kind, id string, d **driver.Doc) Statement {
 	return Statement{Text: c.sql.kinds[kind].get, Args: []any{id}, Row: func(row Row) error {
 		one, err := scan(kind, row)
 		*d = &one
@@ -248,7 +248,7 @@ func (c *core) get(kind store.Kind, id string, d **store.Doc) Statement {
 }
 
 // docs is a query for documents, which it adds to a page.
-func (c *core) docs(kind store.Kind, text string, args []any, into *engine.Page) Statement {
+func (c *core) docs(kind driver.Kind, text string, args []any, into *engine.Page) Statement {
 	return Statement{Text: text, Args: args, Row: func(row Row) error {
 		d, err := scan(kind, row)
 		if err == nil {
@@ -261,11 +261,11 @@ func (c *core) docs(kind store.Kind, text string, args []any, into *engine.Page)
 // Inspector is a [File] that can say what its database is and how it is set up.
 type Inspector interface {
 	// Inspect asks on a connection of the store's own, so that settings of connections are seen as well.
-	Inspect(ctx context.Context, conn *sql.Conn) (store.Inspection, error)
+	Inspect(ctx context.Context, conn *sql.Conn) (driver.Inspection, error)
 }
 
 // Inspect says what the database is and how it is set up, as far as it can say so. See [store.Inspect].
-func (b *Backend) Inspect(ctx context.Context) (found store.Inspection, err error) {
+func (b *Backend) Inspect(ctx context.Context) (found driver.Inspection, err error) {
 	err = b.retry(ctx, func() error {
 		found, err = b.database.inspect(ctx)
 		return err
@@ -290,26 +290,26 @@ func (b *Backend) Waits(ctx context.Context) (string, error) {
 }
 
 // Problems are those of the server, as the last look has found them, and those of the tables. See [store.Problems].
-func (b *Backend) Problems() []store.Problem {
-	var all []store.Problem
+func (b *Backend) Problems() []driver.Problem {
+	var all []driver.Problem
 	if server, ok := b.dialect.(Server); ok {
 		all = server.Problems()
 	}
 	return append(all, b.problems()...)
 }
 
-func (s *server) inspect(ctx context.Context) (store.Inspection, error) {
+func (s *server) inspect(ctx context.Context) (driver.Inspection, error) {
 	return s.dialect.Inspect(ctx)
 }
 
-func (f *file) inspect(ctx context.Context) (store.Inspection, error) {
+func (f *file) inspect(ctx context.Context) (driver.Inspection, error) {
 	dialect, ok := f.dialect.(Inspector)
 	if !ok {
-		return store.Inspection{}, nil
+		return driver.Inspection{}, nil
 	}
 	conn, err := f.newConn(ctx)
 	if err != nil {
-		return store.Inspection{}, err
+		return driver.Inspection{}, err
 	}
 	defer func() { _ = conn.Close() }()
 	return dialect.Inspect(ctx, conn)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 )
 
@@ -18,9 +18,9 @@ func TestNowIsNeverBelowTheHighWaterMark(t *testing.T) {
 	}
 	ahead := time.Now().Add(time.Hour).UnixMilli()
 	outs, err := s.Apply(
-		t.Context(), store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g", Rev: ahead}},
+		t.Context(), driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: "g", Rev: ahead}},
 	)
-	if err != nil || outs[0].Status != store.Applied {
+	if err != nil || outs[0].Status != driver.Applied {
 		t.Fatal(outs, err)
 	}
 	if err := s.Close(t.Context()); err != nil {
@@ -31,15 +31,15 @@ func TestNowIsNeverBelowTheHighWaterMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = again.Close(t.Context()) }()
-	res, err := again.Read(t.Context(), store.KindSession, "s") // before anything else was read
+	res, err := again.Read(t.Context(), driver.KindSession, "s") // before anything else was read
 	if err != nil || res.Now < ahead {
 		t.Errorf("read a session: %d, %v; want at least %d", res.Now, err, ahead)
 	}
-	res, err = again.Read(t.Context(), store.KindLock, "g/k")
+	res, err = again.Read(t.Context(), driver.KindLock, "g/k")
 	if err != nil || res.Now < ahead {
 		t.Errorf("read: %d, %v; want at least %d", res.Now, err, ahead)
 	}
-	res, err = again.List(t.Context(), store.KindLock, store.Query{CountOnly: true})
+	res, err = again.List(t.Context(), driver.KindLock, driver.Query{CountOnly: true})
 	if err != nil || res.Now < ahead {
 		t.Errorf("list: %d, %v; want at least %d", res.Now, err, ahead)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"database/sql"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -76,11 +76,11 @@ type Server interface {
 	// Identity is what the server's connections are compared by. It is known once the tables were found or made.
 	Identity() *Identity
 	// Problems are those of [store.Problems], as Look has found them last. The result is the caller's.
-	Problems() []store.Problem
+	Problems() []driver.Problem
 	// Look is that of [engine.Looker].
 	Look(ctx context.Context) error
 	// Inspect is that of [store.Inspect].
-	Inspect(ctx context.Context) (store.Inspection, error)
+	Inspect(ctx context.Context) (driver.Inspection, error)
 	// Waits is that of [engine.Waiter].
 	engine.Waiter
 	// Close frees everything. No call is under way then, and no signal open.
@@ -152,22 +152,22 @@ type FileTexts struct {
 type ServerTexts struct {
 	Now string // an expression: the server's clock in Unix ms
 	// Create is a statement that inserts a row of all columns in their order. A row with that id gives way only where
-	// its rev is no revision: below 1 or above [store.MaxRev]. Else it stays, and no row counts as changed.
+	// its rev is no revision: below 1 or above [driver.MaxRev]. Else it stays, and no row counts as changed.
 	Create func(table string, columns []string) string
-	// Increment is a statement that counts one up, as [store.Increment] says. Its parameters are the id and the larger
+	// Increment is a statement that counts one up, as [driver.Increment] says. Its parameters are the id and the larger
 	// of Doc.Rev and 1. See Counted for what it does where somebody edited the row.
 	Increment func(table string, columns []string) string
 	// NoteFunction makes or replaces a function that triggers call. Nil: there is none.
 	NoteFunction func(log string) Piece
-	// Notify are the triggers that have changes of a table noted in the log, as far as [store.Notable] says so. They
+	// Notify are the triggers that have changes of a table noted in the log, as far as [driver.Notable] says so. They
 	// come behind the function. Nil: Note does it.
-	Notify func(info store.KindInfo, table, log string) []Piece
+	Notify func(info driver.KindInfo, table, log string) []Piece
 	// Mute is a query that has these triggers write no line of the log until the transaction ends. Empty: there are
 	// none.
 	Mute string
-	// Note are statements before and behind a change, in its transaction, that write the log as far as [store.Notable]
+	// Note are statements before and behind a change, in its transaction, that write the log as far as [driver.Notable]
 	// asks for it, or more. Nil: triggers that Notify made do it.
-	Note func(c store.Change, table, log string) (before, after []Statement)
+	Note func(c driver.Change, table, log string) (before, after []Statement)
 	// Public is a statement that lets everybody read a table. Nil: who may use the others may read it.
 	Public func(table string) string
 	// Trim deletes the oldest lines of the log. Its parameter is how many numbers are kept.

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -27,7 +27,7 @@ func (b *Backend) OnWriter(ctx context.Context, text string) error {
 }
 
 // OnConnection gets the driver's connection that writes to a file.
-func (b *Backend) OnConnection(ctx context.Context, do func(driver any)) error {
+func (b *Backend) OnConnection(ctx context.Context, do func(conn any)) error {
 	return b.onWriter(ctx, func(conn *sql.Conn) error { return conn.Raw(func(c any) error { do(c); return nil }) })
 }
 
@@ -59,7 +59,7 @@ type Watch struct {
 }
 
 // NewWatch opens one.
-func (b *Backend) NewWatch(ctx context.Context, in store.Interest) (Watch, error) {
+func (b *Backend) NewWatch(ctx context.Context, in driver.Interest) (Watch, error) {
 	events := &[]engine.Event{}
 	w := &watch{backend: b, in: in, emit: func(e engine.Event) { *events = append(*events, e) }}
 	return Watch{w, events}, w.open(ctx)

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -122,7 +122,7 @@ func (f *file) releaseWriter(w *writer) { f.writer <- w }
 
 // cas writes changes in one transaction with what else waits for the writer: who gets it writes for others, too. So
 // calls that come together cost one COMMIT, and one wait for other processes.
-func (f *file) cas(ctx context.Context, changes []store.Change, _ int) ([]engine.Result, error) {
+func (f *file) cas(ctx context.Context, changes []driver.Change, _ int) ([]engine.Result, error) {
 	mine := &write{ctx: ctx, changes: changes, done: make(chan struct{})}
 	f.writes.add(mine)
 	given := ctx.Done()
@@ -146,7 +146,7 @@ func (f *file) cas(ctx context.Context, changes []store.Change, _ int) ([]engine
 }
 
 // confirm has nothing to do: what a transaction finds was committed.
-func (*file) confirm(context.Context, []store.Change) error { return nil }
+func (*file) confirm(context.Context, []driver.Change) error { return nil }
 
 func (f *file) close(context.Context) error {
 	w := <-f.writer
@@ -159,35 +159,35 @@ func (f *file) close(context.Context) error {
 
 // cas reads, judges and writes. No one else writes between. Where the change is notable, it is noted if it is to be;
 // an error of that is a noteError.
-func (w *writer) cas(ctx context.Context, c store.Change, how noting) (engine.Result, error) {
+func (w *writer) cas(ctx context.Context, c driver.Change, how noting) (engine.Result, error) {
 	st := w.file.sql.kinds[c.Doc.Kind]
-	var old *store.Doc
+	var old *driver.Doc
 	if err := w.run(ctx, w.file.get(c.Doc.Kind, c.Doc.ID, &old)); err != nil {
 		return engine.Result{}, err
 	}
 	var malformed error
 	if old != nil {
-		if malformed = store.CheckFound(*old); malformed != nil {
+		if malformed = driver.CheckFound(*old); malformed != nil {
 			old = nil
 		}
 	}
-	if _, holds := store.Judge(c, old); !holds {
+	if _, holds := driver.Judge(c, old); !holds {
 		return engine.Result{Found: old, Malformed: malformed}, nil
 	}
 	var err error
 	d := &c.Doc
 	switch c.Op {
-	case store.Delete:
+	case driver.Delete:
 		d = nil
 		err = w.exec(ctx, st.remove, c.Doc.ID)
-	case store.Increment:
+	case driver.Increment:
 		raised := engine.Incremented(c.Doc, old, w.file.now())
 		d = &raised
 		err = w.exec(ctx, st.put, w.file.row(*d)...)
-	case store.Put:
+	case driver.Put:
 		err = w.exec(ctx, st.put, w.file.row(*d)...)
 	}
-	if err == nil && how != silent && store.Notable(old, d) {
+	if err == nil && how != silent && driver.Notable(old, d) {
 		if how == marked {
 			err = w.exec(ctx, w.file.sql.log.mark)
 		} else {
@@ -207,7 +207,7 @@ type noteError struct{ error }
 func (e noteError) Unwrap() error { return e.error }
 
 // note writes a line of the log, in the transaction of the change that it notes.
-func (w *writer) note(ctx context.Context, named store.Doc, d *store.Doc) error {
+func (w *writer) note(ctx context.Context, named driver.Doc, d *driver.Doc) error {
 	group, next := named.Group, ""
 	if d != nil {
 		group, next = d.Group, d.Next
@@ -265,7 +265,7 @@ func (l *versionPoller) Wait(ctx context.Context) error {
 		case changed:
 			return nil
 		case err == nil, l.file.core.dialect.Busy(err):
-		case errors.Is(Sentinel(l.file.dialect, err), store.ErrInvalid):
+		case errors.Is(Sentinel(l.file.dialect, err), driver.ErrInvalid):
 			return err
 		default:
 			l.disconnect()

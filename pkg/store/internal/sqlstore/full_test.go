@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 )
@@ -28,10 +28,10 @@ func TestFull(t *testing.T) {
 	}()
 	limitPages(t, s, 60)
 	body := []byte(`{"a":"` + strings.Repeat("x", 4000) + `"}`)
-	value := func(i int) store.Change {
-		return store.Change{Doc: store.Doc{
-			Kind: store.KindValue, ID: fmt.Sprint("g/", i), Rev: 1,
-			WriterID: store.WriterID{Session: "s", Seq: int64(i)}, Body: body,
+	value := func(i int) driver.Change {
+		return driver.Change{Doc: driver.Doc{
+			Kind: driver.KindValue, ID: fmt.Sprint("g/", i), Rev: 1,
+			WriterID: driver.WriterID{Session: "s", Seq: int64(i)}, Body: body,
 		}}
 	}
 	written, full := 0, false
@@ -42,10 +42,10 @@ func TestFull(t *testing.T) {
 		}
 		for _, out := range outs {
 			switch out.Status {
-			case store.Applied:
-			case store.Unknown:
+			case driver.Applied:
+			case driver.Unknown:
 				full = true
-				if !errors.Is(out.Err, store.ErrUnavailable) || !strings.Contains(out.Err.Error(), path) {
+				if !errors.Is(out.Err, driver.ErrUnavailable) || !strings.Contains(out.Err.Error(), path) {
 					t.Fatalf("got %v, want ErrUnavailable and the path", out.Err)
 				}
 			default:
@@ -56,19 +56,19 @@ func TestFull(t *testing.T) {
 	if !full {
 		t.Fatal("the limit was never met")
 	}
-	res, err := s.List(t.Context(), store.KindValue, store.Query{CountOnly: true})
+	res, err := s.List(t.Context(), driver.KindValue, driver.Query{CountOnly: true})
 	if err != nil || res.Total != int64(2*(written-1)) {
 		t.Fatalf("%d documents, %v; want the %d that were acknowledged", res.Total, err, 2*(written-1))
 	}
 	limitPages(t, s, 1<<30)
 	outs, err := s.Apply(t.Context(), value(2*written-2), value(2*written-1))
-	if err != nil || outs[0].Status != store.Applied || outs[1].Status != store.Applied {
+	if err != nil || outs[0].Status != driver.Applied || outs[1].Status != driver.Applied {
 		t.Fatalf("with space again: %+v, %v", outs, err)
 	}
 }
 
 // limitPages makes SQLite treat the file as full on the writer's connection.
-func limitPages(t *testing.T, s store.Store, pages int) {
+func limitPages(t *testing.T, s driver.Store, pages int) {
 	t.Helper()
 	if err := sqlstore.Of(s).OnWriter(t.Context(), fmt.Sprintf("PRAGMA max_page_count=%d", pages)); err != nil {
 		t.Fatal(err)
@@ -86,15 +86,15 @@ func TestNotificationsDropped(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	w, err := sqlstore.Of(s).NewWatch(t.Context(), store.Interest{Session: "me"})
+	w, err := sqlstore.Of(s).NewWatch(t.Context(), driver.Interest{Session: "me"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Disconnect()
-	var changes []store.Change
+	var changes []driver.Change
 	for i := range sqlstore.LogKept + sqlstore.LogKept/5 {
 		changes = append(
-			changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint(i)}},
+			changes, driver.Change{Op: driver.Increment, Doc: driver.Doc{Kind: driver.KindGroup, ID: fmt.Sprint(i)}},
 		)
 	}
 	if _, err := s.Apply(t.Context(), changes...); err != nil {

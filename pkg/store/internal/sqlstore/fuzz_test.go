@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 )
@@ -23,8 +23,8 @@ func FuzzRow(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { _ = s.Close(f.Context()) })
-	beside := store.Change{
-		Doc: store.Doc{Kind: store.KindLock, ID: "beside", Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1}},
+	beside := driver.Change{
+		Doc: driver.Doc{Kind: driver.KindLock, ID: "beside", Rev: 1, WriterID: driver.WriterID{Session: "s", Seq: 1}},
 	}
 	if _, err := s.Apply(f.Context(), beside); err != nil {
 		f.Fatal(err)
@@ -47,13 +47,13 @@ func FuzzRow(f *testing.F) {
 		); err != nil {
 			return // the table does not take it
 		}
-		res, err := s.List(t.Context(), store.KindLock, store.Query{})
+		res, err := s.List(t.Context(), driver.KindLock, driver.Query{})
 		if err != nil || len(res.Docs) == 0 {
 			t.Fatalf("found %d, %v", len(res.Docs), err)
 		}
 		there := false
 		for _, d := range res.Docs {
-			if err := store.CheckFound(d); err != nil {
+			if err := driver.CheckFound(d); err != nil {
 				t.Errorf("handed on: %v", err)
 			}
 			if d.ID == id {
@@ -61,16 +61,16 @@ func FuzzRow(f *testing.F) {
 					string(d.Body) == string(body)
 			}
 		}
-		good := store.CheckFound(store.Doc{ID: id, Rev: rev}) == nil
+		good := driver.CheckFound(driver.Doc{ID: id, Rev: rev}) == nil
 		if there != good {
 			t.Errorf("found %v, want %v", there, good)
 		}
-		mine := store.WriterID{Session: "me", Seq: 1}
+		mine := driver.WriterID{Session: "me", Seq: 1}
 		outs, err := s.Apply(
-			t.Context(), store.Change{Doc: store.Doc{Kind: store.KindLock, ID: id, Rev: 1, WriterID: mine}},
+			t.Context(), driver.Change{Doc: driver.Doc{Kind: driver.KindLock, ID: id, Rev: 1, WriterID: mine}},
 		)
-		if err == nil && (outs[0].Status == store.Applied) == good &&
-			(store.WriterID{Session: writer, Seq: seq}) != mine {
+		if err == nil && (outs[0].Status == driver.Applied) == good &&
+			(driver.WriterID{Session: writer, Seq: seq}) != mine {
 			t.Errorf("a creation ended with %+v, although a document is there: %v", outs[0], good)
 		}
 	})

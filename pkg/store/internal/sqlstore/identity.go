@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // identityStep makes the table that says which store this is: one row with a UUID, written once. It is no document, so a
@@ -53,14 +53,14 @@ func (i *Identity) Known() string {
 	return i.uuid
 }
 
-// Check compares what a connection leads to; empty: it has no identity. The error is [store.ErrOther].
+// Check compares what a connection leads to; empty: it has no identity. The error is [driver.ErrOther].
 func (i *Identity) Check(found string) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.ask == "" || found == i.uuid {
 		return nil
 	}
-	return store.Other(i.uuid, found)
+	return driver.Other(i.uuid, found)
 }
 
 // Doubt has all connections be compared again before they are used: a table is missing, and what is there later may be
@@ -88,7 +88,7 @@ func (s *schema) identify(ctx context.Context, taken int) error {
 	found, ask := "", s.sql.schema.identity
 	err := s.query(ctx, Statement{Text: ask, Row: func(row Row) error { return row.Scan(&found) }})
 	switch {
-	case err != nil && errors.Is(Sentinel(s.dialect, err), store.ErrInvalid):
+	case err != nil && errors.Is(Sentinel(s.dialect, err), driver.ErrInvalid):
 		s.log.V(1).Info("The identity of the store cannot be read", "error", err.Error())
 	case err != nil:
 		return err

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 )
@@ -77,11 +77,11 @@ func TestIdentity(t *testing.T) {
 	}
 	for found, says := range map[string]string{"others": "others", "": "missing"} {
 		err := i.Check(found)
-		if !errors.Is(err, store.ErrOther) || !store.Lasting(err) || !strings.Contains(err.Error(), "mine") ||
+		if !errors.Is(err, driver.ErrOther) || !driver.Lasting(err) || !strings.Contains(err.Error(), "mine") ||
 			!strings.Contains(err.Error(), says) {
 			t.Errorf("found %q: %v", found, err)
 		}
-		if unknown := store.AllUnknown(1, err)[0].Err; errors.Is(unknown, store.ErrUnavailable) {
+		if unknown := driver.AllUnknown(1, err)[0].Err; errors.Is(unknown, driver.ErrUnavailable) {
 			t.Errorf("%v is told as unavailable", unknown)
 		}
 	}

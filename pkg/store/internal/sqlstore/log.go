@@ -10,11 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
-// Reasons of [store.Problem].
+// Reasons of [driver.Problem].
 const (
 	// ReasonLogBroken: changes are written, and the log of what watchers are notified of is not.
 	ReasonLogBroken = "StoreLogBroken"
@@ -95,18 +95,18 @@ func (c *core) noteTrouble(err error) {
 }
 
 // problems are those of the layout.
-func (c *core) problems() []store.Problem {
+func (c *core) problems() []driver.Problem {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
-	var all []store.Problem
+	var all []driver.Problem
 	if err := c.state.trouble; err != nil {
-		all = append(all, store.Problem{Reason: ReasonLogBroken, Message: fmt.Sprintf(
+		all = append(all, driver.Problem{Reason: ReasonLogBroken, Message: fmt.Sprintf(
 			"changes cannot be noted in %s, so replicas look at everything after each, which is slower: %v; %s",
 			c.sql.log.table, err, c.mends(err, c.state.denied != nil),
 		)})
 	}
 	if err := c.state.denied; err != nil {
-		all = append(all, store.Problem{Reason: ReasonIncomplete, Message: fmt.Sprintf(
+		all = append(all, driver.Problem{Reason: ReasonIncomplete, Message: fmt.Sprintf(
 			"a part of the tables is missing, and this user may not make it: %v; as their owner run: %s", err,
 			strings.Join(c.state.missing, "; "),
 		)})
@@ -121,22 +121,22 @@ func (c *core) mends(err error, incomplete bool) string {
 		return "make first what is missing, as " + ReasonIncomplete + " says"
 	case c.dialect.Busy(err):
 		return "wait for who has it"
-	case errors.Is(Sentinel(c.dialect, err), store.ErrInvalid):
+	case errors.Is(Sentinel(c.dialect, err), driver.ErrInvalid):
 		return "run: GRANT SELECT, INSERT, UPDATE, DELETE ON " + c.sql.log.table + " TO the user of store.uri"
 	}
 	return "run: DROP TABLE " + c.sql.log.table + "; a replica whose user may make tables makes it again"
 }
 
 // notes reports whether a change may concern a watch, as far as that is known without the document that was there.
-func notes(c store.Change) bool {
+func notes(c driver.Change) bool {
 	switch c.Doc.Kind.Info().Notify {
-	case store.NotifyAlways:
+	case driver.NotifyAlways:
 		return true
-	case store.NotifyStates:
-		return c.Op == store.Delete || c.IfRev == 0 || c.Doc.State != store.StateLive
-	case store.NotifyFree:
-		return c.Op == store.Delete || c.Doc.Next != "" || c.Doc.Session == "" && c.IfRev > 0
-	case store.NotifyNever:
+	case driver.NotifyStates:
+		return c.Op == driver.Delete || c.IfRev == 0 || c.Doc.State != driver.StateLive
+	case driver.NotifyFree:
+		return c.Op == driver.Delete || c.Doc.Next != "" || c.Doc.Session == "" && c.IfRev > 0
+	case driver.NotifyNever:
 	}
 	return false
 }
@@ -157,7 +157,7 @@ func (s *schema) complete(ctx context.Context) error {
 			}
 			return err
 		})
-		if denied != nil && !errors.Is(Sentinel(s.dialect, denied), store.ErrInvalid) {
+		if denied != nil && !errors.Is(Sentinel(s.dialect, denied), driver.ErrInvalid) {
 			return denied
 		}
 	}
@@ -197,7 +197,7 @@ func (s *schema) lacking(ctx context.Context, run Run) ([]piece, error) {
 		case p.Name == "" || counts[i] > 0:
 		case p.docs:
 			return nil, fmt.Errorf("%w: the table %s is missing, and was made before: restore it, or drop all tables of "+
-				"the cluster and restart the replicas", store.ErrInvalid, p.Name)
+				"the cluster and restart the replicas", driver.ErrInvalid, p.Name)
 		default:
 			lacking = append(lacking, p)
 		}

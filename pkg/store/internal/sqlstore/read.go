@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -15,7 +15,7 @@ import (
 const idsPerRead = 500
 
 // Get implements [engine.Backend]. Readers see every commit, so each read is linearizable.
-func (b *Backend) Get(ctx context.Context, kind store.Kind, ids []string) (engine.Page, error) {
+func (b *Backend) Get(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
 	return b.reads(ctx, kind, func(page *engine.Page) []Statement {
 		var queries []Statement
 		for part := range slices.Chunk(ids, idsPerRead) {
@@ -26,7 +26,7 @@ func (b *Backend) Get(ctx context.Context, kind store.Kind, ids []string) (engin
 }
 
 // Scan implements [engine.Backend]. It is never stale, and one snapshot.
-func (b *Backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (engine.Page, error) {
+func (b *Backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (engine.Page, error) {
 	text, args := b.ListStatement(kind, q)
 	page, err := b.reads(ctx, kind, func(page *engine.Page) []Statement {
 		if q.CountOnly {
@@ -42,10 +42,10 @@ func (b *Backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (eng
 // show is of a later time. Sessions of a server are read without a look at another table. What their floor needs of it
 // is as other reads showed it last: no session that was deleted comes back under its name.
 func (b *Backend) reads(
-	ctx context.Context, kind store.Kind, queries func(into *engine.Page) []Statement,
+	ctx context.Context, kind driver.Kind, queries func(into *engine.Page) []Statement,
 ) (page engine.Page, err error) {
-	lane, text, args := Common, b.sql.clock, []any{int64(store.MaxMark)}
-	if kind == store.KindSession && b.sql.now != "" {
+	lane, text, args := Common, b.sql.clock, []any{int64(driver.MaxMark)}
+	if kind == driver.KindSession && b.sql.now != "" {
 		lane, text, args = Sessions, b.sql.now, nil
 	}
 	err = b.retry(ctx, func() error {
@@ -69,14 +69,14 @@ func (b *Backend) reads(
 }
 
 // byID is a query for the documents with these ids.
-func (c *core) byID(kind store.Kind, ids []string, into *engine.Page) Statement {
+func (c *core) byID(kind driver.Kind, ids []string, into *engine.Page) Statement {
 	in, args := c.among("id", ids)
 	text := `SELECT ` + columns + ` FROM ` + c.sql.kinds[kind].table + ` WHERE ` + in + ` ORDER BY id`
 	return c.docs(kind, c.texts.numbered(text), args, into)
 }
 
 // ListStatement is the statement of a List, for those who look at its plan.
-func (c *core) ListStatement(kind store.Kind, q store.Query) (text string, args []any) {
+func (c *core) ListStatement(kind driver.Kind, q driver.Query) (text string, args []any) {
 	st := c.sql.kinds[kind]
 	var where []string
 	add := func(condition string, values ...any) {
@@ -187,7 +187,7 @@ func between(column string, values []string) (text string, args []any) {
 	return text + `)`, args
 }
 
-func selected(q store.Query) string {
+func selected(q driver.Query) string {
 	switch {
 	case q.CountOnly:
 		return `count(*)`
@@ -198,8 +198,8 @@ func selected(q store.Query) string {
 }
 
 // scan reads a row whose columns are those of the constant.
-func scan(kind store.Kind, from Row) (store.Doc, error) {
-	d := store.Doc{Kind: kind}
+func scan(kind driver.Kind, from Row) (driver.Doc, error) {
+	d := driver.Doc{Kind: kind}
 	var suspended int64 // edited out of band it may be any number
 	err := from.Scan(
 		&d.ID, &d.Rev, &d.WriterID.Session, &d.WriterID.Seq, &d.Group, &d.Session, &d.Next, &suspended, &d.State,
@@ -213,7 +213,7 @@ func scan(kind store.Kind, from Row) (store.Doc, error) {
 }
 
 // row is d as the values of the columns.
-func (c *core) row(d store.Doc) []any {
+func (c *core) row(d driver.Doc) []any {
 	body, suspended := any(d.Body), int64(0)
 	switch {
 	case c.texts.TextBody && utf8.Valid(d.Body) && bytes.IndexByte(d.Body, 0) < 0:

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // schemaVersion is that of the layout. Programs that know another one refuse the database. Steps do not change it.
@@ -63,12 +63,12 @@ func newSchemaStatements(w writing, d Dialect) schemaStatements {
 		texts = server.ServerTexts()
 	}
 	st.pieces = append(st.pieces, w.notePieces(texts, log, steps)...)
-	for _, info := range store.Table() {
-		if info.Kind == store.KindGroup {
-			info.Indexes = append(info.Indexes, []store.Field{store.FieldRev})
+	for _, info := range driver.Table() {
+		if info.Kind == driver.KindGroup {
+			info.Indexes = append(info.Indexes, []driver.Field{driver.FieldRev})
 		}
 		made := w.kind(info)
-		if info.Notify != store.NotifyNever && texts.Notify != nil {
+		if info.Notify != driver.NotifyNever && texts.Notify != nil {
 			for _, trigger := range texts.Notify(info, w.name(info.Plural), log) {
 				made = append(made, piece{Piece: trigger, step: made[0].step})
 			}
@@ -114,7 +114,7 @@ func (w writing) comment(text string) string {
 
 // kind is the table of a kind, and its indexes. With Texts.Inline those of the same step come with the table, so that a
 // set-up that ends between them leaves no table without its indexes.
-func (w writing) kind(info store.KindInfo) []piece {
+func (w writing) kind(info driver.KindInfo) []piece {
 	inline, indexes := "", []piece(nil)
 	for i, fields := range info.Indexes {
 		name := fmt.Sprintf("%s_%d", info.Plural, i+1)
@@ -166,13 +166,13 @@ var documentColumns = []Column{
 }
 
 // on is the end of a CREATE INDEX. Only what expires is in an index on that, so that heartbeats do not touch it.
-func (w writing) on(fields []store.Field) string {
+func (w writing) on(fields []driver.Field) string {
 	names := make([]string, len(fields))
 	for i, f := range fields {
 		names[i] = columnOf[f]
 	}
 	text := strings.Join(names, ", ") + `)`
-	if fields[0] == store.FieldExpires && w.texts.Partial {
+	if fields[0] == driver.FieldExpires && w.texts.Partial {
 		text += ` WHERE expires > 0`
 	}
 	return text
@@ -248,7 +248,7 @@ func counting(text, name string, into *int) Statement {
 func (s *schema) find(ctx context.Context) (taken int, err error) {
 	version, taken, err := s.look(ctx, s.query)
 	if err == nil && version == 0 {
-		err = fmt.Errorf("%w: no replica has set up this cluster here yet", store.ErrInvalid)
+		err = fmt.Errorf("%w: no replica has set up this cluster here yet", driver.ErrInvalid)
 	}
 	return taken, err
 }
@@ -273,5 +273,5 @@ func (s *schema) look(ctx context.Context, run Run) (version, taken int, err err
 	if err := run(ctx, ask...); err != nil || version == 0 {
 		return 0, 0, err
 	}
-	return version, taken, store.CheckSchema(st.name, version, schemaVersion)
+	return version, taken, driver.CheckSchema(st.name, version, schemaVersion)
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 )
 
@@ -54,8 +54,8 @@ func TestUpgradeFromEachStep(t *testing.T) {
 func upgraded(t *testing.T, change string) (before, after string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store.db")
-	lock := store.Change{Doc: store.Doc{
-		Kind: store.KindLock, ID: "g/a", Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1},
+	lock := driver.Change{Doc: driver.Doc{
+		Kind: driver.KindLock, ID: "g/a", Rev: 1, WriterID: driver.WriterID{Session: "s", Seq: 1},
 	}}
 	for _, change := range []string{"", change} {
 		if err := onFile(t.Context(), path, change); err != nil {

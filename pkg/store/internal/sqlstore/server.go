@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -73,16 +73,16 @@ func (s *server) close(ctx context.Context) error {
 
 // batch is changes on their way, as one transaction.
 type batch struct {
-	changes  []store.Change
+	changes  []driver.Change
 	order    []int
 	quiet    bool
-	notes    bool         // the transaction may write the log
-	found    []*store.Doc // by changes, behind each of them
-	position []int        // by changes: which statement
+	notes    bool          // the transaction may write the log
+	found    []*driver.Doc // by changes, behind each of them
+	position []int         // by changes: which statement
 }
 
 // cas sends each change with its condition, and a query for the document as it is then.
-func (s *server) cas(ctx context.Context, changes []store.Change, attempt int) ([]engine.Result, error) {
+func (s *server) cas(ctx context.Context, changes []driver.Change, attempt int) ([]engine.Result, error) {
 	// In one order for all, so that two transactions cannot wait for each other in a circle.
 	order := make([]int, len(changes))
 	for i := range order {
@@ -94,7 +94,7 @@ func (s *server) cas(ctx context.Context, changes []store.Change, attempt int) (
 		)
 	})
 	b := &batch{
-		changes: changes, order: order, found: make([]*store.Doc, len(changes)), position: make([]int, len(changes)),
+		changes: changes, order: order, found: make([]*driver.Doc, len(changes)), position: make([]int, len(changes)),
 		// At first changes of a session by itself are tried as heartbeats, which change no state.
 		quiet: attempt == 0 && s.dialect.ServerTexts().Note != nil,
 	}
@@ -150,11 +150,11 @@ func (s *server) statements(b *batch, how noting) []Statement {
 }
 
 // way is how changes get to the database. A session writes its own document, which is one heartbeat at a time.
-func (s *server) way(changes []store.Change) (lane Lane, turn chan struct{}) {
+func (s *server) way(changes []driver.Change) (lane Lane, turn chan struct{}) {
 	lane = Sessions
 	for _, c := range changes {
 		switch {
-		case c.Doc.Kind != store.KindSession:
+		case c.Doc.Kind != driver.KindSession:
 			return Common, s.batches
 		case !ofItself(c):
 			turn = s.deaths
@@ -166,7 +166,7 @@ func (s *server) way(changes []store.Change) (lane Lane, turn chan struct{}) {
 // confirm writes a line of the log. A server that was started again also shows writes that its standby never
 // acknowledged. A write behind them waits for that, and so for them. The line is of no kind: no watch passes it on.
 // Where the log takes none, a mark is written in its place.
-func (s *server) confirm(ctx context.Context, changes []store.Change) error {
+func (s *server) confirm(ctx context.Context, changes []driver.Change) error {
 	lane, turn := s.way(changes)
 	return s.retry(ctx, func() error {
 		_, err := s.transact(ctx, lane, turn, Statement{Text: s.sql.log.add, Args: []any{"", "", "", ""}})
@@ -189,9 +189,9 @@ func (s *server) write(ctx context.Context, statements ...Statement) error {
 
 // change is a change with its condition, and the statements around it that write the log. A quiet one of a session by
 // itself is conditioned on the state as well: then there is nothing to note, and a heartbeat needs no other table.
-func (s *server) change(c store.Change, quiet bool) (change Statement, before, after []Statement) {
+func (s *server) change(c driver.Change, quiet bool) (change Statement, before, after []Statement) {
 	st := s.sql.kinds[c.Doc.Kind]
-	if quiet && c.Doc.Kind == store.KindSession && c.Op == store.Put && c.IfRev > 0 && ofItself(c) {
+	if quiet && c.Doc.Kind == driver.KindSession && c.Op == driver.Put && c.IfRev > 0 && ofItself(c) {
 		args := append(slices.Clip(s.row(c.Doc)[1:]), c.Doc.ID, c.IfRev, c.Doc.State)
 		return Statement{Text: st.updateQuietly, Args: args}, nil, nil
 	}
@@ -202,14 +202,14 @@ func (s *server) change(c store.Change, quiet bool) (change Statement, before, a
 }
 
 // ofItself says that a change of a session's document is made by that session.
-func ofItself(c store.Change) bool { return c.Doc.WriterID.Session == c.Doc.ID }
+func ofItself(c driver.Change) bool { return c.Doc.WriterID.Session == c.Doc.ID }
 
 // loud is a change with its condition, whatever is to be noted of it.
-func (s *server) loud(c store.Change, st kindStatements) Statement {
+func (s *server) loud(c driver.Change, st kindStatements) Statement {
 	switch {
-	case c.Op == store.Delete:
+	case c.Op == driver.Delete:
 		return Statement{Text: st.removeAt, Args: []any{c.Doc.ID, c.IfRev}}
-	case c.Op == store.Increment:
+	case c.Op == driver.Increment:
 		return Statement{Text: st.increment, Args: []any{c.Doc.ID, max(c.Doc.Rev, 1)}}
 	case c.IfRev == 0:
 		return Statement{Text: st.insert, Args: s.row(c.Doc)}

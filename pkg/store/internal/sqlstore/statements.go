@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // statements are the SQL texts of one cluster.
 type statements struct {
 	schema schemaStatements
-	kinds  map[store.Kind]kindStatements
+	kinds  map[driver.Kind]kindStatements
 	log    logStatements
 	// the server's clock, and the largest revision of a counter, so of any lock that it counts
 	clock string
@@ -37,9 +37,9 @@ type logStatements struct{ table, add, drop, trim, last, since, find, empty, los
 const columns = "id, rev, writer_session, writer_seq, grp, session, next, suspended, state, count, expires, body"
 
 // columnOf is where a table has a field.
-var columnOf = map[store.Field]string{
-	store.FieldID: "id", store.FieldRev: "rev", store.FieldGroup: "grp", store.FieldSession: "session",
-	store.FieldSuspended: "suspended", store.FieldExpires: "expires",
+var columnOf = map[driver.Field]string{
+	driver.FieldID: "id", driver.FieldRev: "rev", driver.FieldGroup: "grp", driver.FieldSession: "session",
+	driver.FieldSuspended: "suspended", driver.FieldExpires: "expires",
 }
 
 // writing makes texts of one cluster.
@@ -55,7 +55,7 @@ func (w writing) name(of string) string { return w.texts.Quote + w.prefix + of +
 func (w writing) fill(table, text string) string {
 	return w.texts.numbered(strings.NewReplacer(
 		"$table", table, "$columns", columns, "$text", w.texts.Text, "$integer", w.texts.Integer, "$sequence",
-		w.texts.Sequence, "$body", w.texts.Body, "$options", w.texts.Table, "$max", strconv.FormatInt(store.MaxRev, 10),
+		w.texts.Sequence, "$body", w.texts.Body, "$options", w.texts.Table, "$max", strconv.FormatInt(driver.MaxRev, 10),
 	).Replace(text))
 }
 
@@ -63,7 +63,7 @@ func newStatements(cluster string, d Dialect) statements {
 	w := writing{Prefix(cluster, d.Texts().MaxName), d.Texts()}
 	log, steps := w.name("notifications"), w.name("steps")
 	st := statements{
-		kinds: map[store.Kind]kindStatements{},
+		kinds: map[driver.Kind]kindStatements{},
 		log: logStatements{
 			table: log,
 			add:   w.fill(log, `INSERT INTO $table (kind, id, grp, next) VALUES (?, ?, ?, ?)`),
@@ -78,12 +78,12 @@ func newStatements(cluster string, d Dialect) statements {
 			mark: w.fill(steps, `UPDATE $table SET step = step - 1 WHERE step < 0`),
 		},
 	}
-	for _, info := range store.Table() {
+	for _, info := range driver.Table() {
 		table := w.name(info.Plural)
 		st.kinds[info.Kind] = kindStatements{
 			table: table,
 			get:   w.fill(table, `SELECT $columns FROM $table WHERE id = ?`),
-			owned: info.Indexed(store.FieldSession),
+			owned: info.Indexed(driver.FieldSession),
 		}
 	}
 	switch d := d.(type) {
@@ -104,7 +104,7 @@ func (st *statements) addFile(w writing, texts FileTexts) {
 		st.kinds[kind] = k
 	}
 	st.clock = w.fill(
-		st.kinds[store.KindGroup].table, `SELECT 0, coalesce(max(rev), 0) FROM $table WHERE rev <= ?`,
+		st.kinds[driver.KindGroup].table, `SELECT 0, coalesce(max(rev), 0) FROM $table WHERE rev <= ?`,
 	)
 }
 
@@ -117,13 +117,13 @@ func (st *statements) addServer(w writing, texts ServerTexts, log string) {
 			` = ? WHERE id = ? AND rev = ? AND rev <= $max`
 		k.update, k.updateQuietly = w.fill(k.table, update), w.fill(k.table, update+` AND state = ?`)
 		k.removeAt = w.fill(k.table, `DELETE FROM $table WHERE id = ? AND rev = ? AND rev <= $max`)
-		if kind == store.KindGroup {
+		if kind == driver.KindGroup {
 			k.increment = w.texts.numbered(texts.Increment(k.table, names))
 		}
 		st.kinds[kind] = k
 	}
 	st.log.trim = w.texts.numbered(texts.Trim(log))
-	st.clock = w.fill(st.kinds[store.KindGroup].table, `SELECT `+texts.Now+`, coalesce(max(rev), 0) FROM $table `+
+	st.clock = w.fill(st.kinds[driver.KindGroup].table, `SELECT `+texts.Now+`, coalesce(max(rev), 0) FROM $table `+
 		`WHERE rev <= ?`)
 	st.now = `SELECT ` + texts.Now + `, 0`
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
@@ -25,10 +25,10 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "store.db")
-		open := func(ctx context.Context) (store.Store, error) { return sqlite.Open(ctx, path, sqlite.Options{}) }
+		open := func(ctx context.Context) (driver.Store, error) { return sqlite.Open(ctx, path, sqlite.Options{}) }
 		return storetest.Database{
 			Quiet: true, Many: many, Neighbour: storetest.Neighbour("sqlite:" + path),
-			Open: func(ctx context.Context) (store.Store, error) {
+			Open: func(ctx context.Context) (driver.Store, error) {
 				s, err := open(ctx)
 				if err != nil {
 					return nil, err
@@ -38,13 +38,13 @@ func TestStore(t *testing.T) {
 			ShiftSchema: func(ctx context.Context, by int) error {
 				return onFile(ctx, path, fmt.Sprintf(`UPDATE "default_schema" SET version = version + %d`, by))
 			},
-			Forget: func(ctx context.Context, kind store.Kind) error {
+			Forget: func(ctx context.Context, kind driver.Kind) error {
 				return onFile(ctx, path, `DROP TABLE default_steps; DROP TABLE "default_`+kind.Info().Plural+`"`)
 			},
-			Spoil: func(ctx context.Context, kind store.Kind, id string) error {
+			Spoil: func(ctx context.Context, kind driver.Kind, id string) error {
 				return onFile(ctx, path, `UPDATE "default_`+kind.Info().Plural+`" SET rev = 0 WHERE id = '`+id+`'`)
 			},
-			Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
+			Examined: func(ctx context.Context, kind driver.Kind, q driver.Query) (int64, error) {
 				s, err := open(ctx)
 				if err != nil {
 					return 0, err
@@ -71,12 +71,12 @@ var search = regexp.MustCompile(`SEARCH default_\w+ USING (?:COVERING )?INDEX \w
 
 // examined is how many rows the plan of a List looks at. They are those that meet what it searches an index for. They
 // count up to the limit where they come in order and nothing else is asked of them.
-func examined(ctx context.Context, s store.Store, kind store.Kind, q store.Query) (int64, error) {
+func examined(ctx context.Context, s driver.Store, kind driver.Kind, q driver.Query) (int64, error) {
 	plan, err := plan(ctx, s, kind, q)
 	if err != nil {
 		return 0, err
 	}
-	looked := store.Query{CountOnly: true}
+	looked := driver.Query{CountOnly: true}
 	rest := q
 	if found := search.FindStringSubmatch(strings.ReplaceAll(plan, `"`, "")); found != nil {
 		for term := range strings.SplitSeq(found[1], " AND ") {
@@ -103,14 +103,14 @@ func examined(ctx context.Context, s store.Store, kind store.Kind, q store.Query
 		return 0, err
 	}
 	rest.Limit, rest.Reverse, rest.CountOnly, rest.NoBody = 0, false, false, false
-	unconditional := fmt.Sprint(rest) == fmt.Sprint(store.Query{})
+	unconditional := fmt.Sprint(rest) == fmt.Sprint(driver.Query{})
 	if q.Limit > 0 && unconditional && !strings.Contains(plan, "TEMP B-TREE") {
 		return min(res.Total, int64(q.Limit)), nil
 	}
 	return res.Total, nil
 }
 
-func plan(ctx context.Context, s store.Store, kind store.Kind, q store.Query) (string, error) {
+func plan(ctx context.Context, s driver.Store, kind driver.Kind, q driver.Query) (string, error) {
 	text, args := sqlstore.Of(s).ListStatement(kind, q)
 	rows, err := sqlstore.Of(s).DB().QueryContext(ctx, "EXPLAIN QUERY PLAN "+text, args...)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 )
@@ -27,7 +27,7 @@ func TestWritesTogether(t *testing.T) {
 	}{
 		"all are well":                   {changes: 1, commits: 1},
 		"one fails":                      {changes: 1, bad: true, commits: 8},
-		"they are more than a batch has": {changes: store.MaxBatch / 4, commits: 3},
+		"they are more than a batch has": {changes: driver.MaxBatch / 4, commits: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, ctx := NewWithT(t), t.Context()
@@ -38,8 +38,8 @@ func TestWritesTogether(t *testing.T) {
 			g.Expect(b.OnWriter(ctx, `CREATE TEMP TRIGGER bad BEFORE INSERT ON "default_values" WHEN NEW.id = 'g/bad'
 				BEGIN SELECT RAISE(ABORT, 'as the test wants'); END`)).To(Succeed())
 			var commits atomic.Int32
-			g.Expect(b.OnConnection(ctx, func(driver any) {
-				register := reflect.ValueOf(driver).MethodByName("RegisterCommitHook") // its package is the dialect's alone
+			g.Expect(b.OnConnection(ctx, func(conn any) {
+				register := reflect.ValueOf(conn).MethodByName("RegisterCommitHook") // its package is the dialect's alone
 				count := func() int32 { commits.Add(1); return 0 }
 				register.Call([]reflect.Value{reflect.ValueOf(count).Convert(register.Type().In(0))})
 			})).To(Succeed())
@@ -48,7 +48,7 @@ func TestWritesTogether(t *testing.T) {
 			const well, gone, all = 9, 9, 10
 			leaving, leave := context.WithCancel(ctx)
 			var calls sync.WaitGroup
-			outs := make([]store.Outcome, all)
+			outs := make([]driver.Outcome, all)
 			ids := make([]string, all)
 			for i := range all {
 				caller := ctx
@@ -60,11 +60,11 @@ func TestWritesTogether(t *testing.T) {
 					caller = leaving
 				}
 				calls.Go(func() {
-					changes := make([]store.Change, tt.changes)
+					changes := make([]driver.Change, tt.changes)
 					for j := range changes {
-						changes[j] = store.Change{Doc: store.Doc{
-							Kind: store.KindValue, ID: ids[i] + strings.Repeat("+", j), Rev: 1, Body: []byte(`{}`),
-							WriterID: store.WriterID{Session: "s", Seq: int64(i*store.MaxBatch + j + 1)},
+						changes[j] = driver.Change{Doc: driver.Doc{
+							Kind: driver.KindValue, ID: ids[i] + strings.Repeat("+", j), Rev: 1, Body: []byte(`{}`),
+							WriterID: driver.WriterID{Session: "s", Seq: int64(i*driver.MaxBatch + j + 1)},
 						}}
 					}
 					answer, err := s.Apply(caller, changes...)
@@ -79,7 +79,7 @@ func TestWritesTogether(t *testing.T) {
 			release()
 			calls.Wait()
 			g.Expect(commits.Load()).To(Equal(tt.commits))
-			found, err := s.Read(ctx, store.KindValue, ids...)
+			found, err := s.Read(ctx, driver.KindValue, ids...)
 			g.Expect(err).NotTo(HaveOccurred())
 			written := map[string]bool{}
 			for _, d := range found.Docs {
@@ -87,7 +87,7 @@ func TestWritesTogether(t *testing.T) {
 			}
 			for i, out := range outs[:well] {
 				good := !tt.bad || i > 0
-				want := Equal(store.Applied)
+				want := Equal(driver.Applied)
 				if !good {
 					want = Not(want)
 				}

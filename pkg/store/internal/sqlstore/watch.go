@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
@@ -24,7 +24,7 @@ const (
 // watch is one tail: what has it look, and where in the log it is.
 type watch struct {
 	backend *Backend
-	in      store.Interest
+	in      driver.Interest
 	emit    func(engine.Event)
 	signal  Signal
 	cursor  cursor
@@ -33,7 +33,7 @@ type watch struct {
 
 // Tail implements [engine.Watcher]. Events carry the documents as they are by then. Those of a file come within the
 // poll interval.
-func (b *Backend) Tail(ctx context.Context, in store.Interest, begun func(), emit func(engine.Event)) error {
+func (b *Backend) Tail(ctx context.Context, in driver.Interest, begun func(), emit func(engine.Event)) error {
 	w := &watch{backend: b, in: in, emit: emit}
 	defer w.disconnect()
 	if err := w.open(ctx); err != nil {
@@ -106,7 +106,7 @@ func (w *watch) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil && errors.Is(Sentinel(w.backend.dialect, err), store.ErrInvalid) {
+		if err != nil && errors.Is(Sentinel(w.backend.dialect, err), driver.ErrInvalid) {
 			return err
 		}
 	}
@@ -159,7 +159,7 @@ type logged struct {
 
 type line struct {
 	seq int64
-	doc store.Doc
+	doc driver.Doc
 }
 
 // read reads the lines after a number, and those in the gaps. What was marked is read also where the log cannot be.
@@ -194,7 +194,7 @@ func (w *watch) read(ctx context.Context, last int64, gaps []int64) (log logged,
 func (w *watch) take(log logged, now time.Time) []engine.Event {
 	var found []engine.Event
 	type name struct {
-		kind store.Kind
+		kind driver.Kind
 		id   string
 	}
 	seen := map[name]bool{}
@@ -225,7 +225,7 @@ func (c *core) since(last int64, gaps []int64) (text string, args []any) {
 
 // addDocs reads the documents that events are about.
 func (w *watch) addDocs(ctx context.Context, found []engine.Event) error {
-	named := map[store.Kind][]string{}
+	named := map[driver.Kind][]string{}
 	for _, e := range found {
 		named[e.About.Kind] = append(named[e.About.Kind], e.About.ID)
 	}

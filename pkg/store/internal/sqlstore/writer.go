@@ -3,7 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 )
@@ -102,7 +102,7 @@ func (w *writer) drop() {
 		_ = st.Close()
 	}
 	// The pool must not get it back: it may be within a transaction.
-	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
+	_ = w.conn.Raw(func(any) error { return sqldriver.ErrBadConn })
 	_ = w.conn.Close()
 	w.conn, w.statements = nil, nil
 }

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // write is a list of changes that has its results once done is closed.
 type write struct {
 	ctx     context.Context //nolint:containedctx // of the call that waits for it
-	changes []store.Change
+	changes []driver.Change
 
 	results []engine.Result
 	err     error
@@ -37,7 +37,7 @@ func (q *writes) take() []*write {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n, changes := 0, 0
-	for n < len(q.waiting) && (n == 0 || changes+len(q.waiting[n].changes) <= store.MaxBatch) {
+	for n < len(q.waiting) && (n == 0 || changes+len(q.waiting[n].changes) <= driver.MaxBatch) {
 		changes += len(q.waiting[n].changes)
 		n++
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // Source gives what a store's URI says at the time of a connection: passwords, and the files that the URI names, may be
@@ -33,7 +33,7 @@ type Source[T any] struct {
 
 // NewSource reads the URI of a configuration, which was parsed, and its files for the first time. read is called by one
 // goroutine at a time, and its errors are passed on.
-func NewSource[T any](c store.Config, secrets Secrets, read func(uri string) (T, error)) (*Source[T], error) {
+func NewSource[T any](c driver.Config, secrets Secrets, read func(uri string) (T, error)) (*Source[T], error) {
 	s := &Source[T]{renew: c.Renew, secrets: secrets, read: read, log: c.Logger, uri: c.URI, hidden: secrets.Of(c.URI)}
 	var err error
 	s.last, err = read(c.URI)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 	"github.com/shardctl/shardctl/test/testprocess"
 )
@@ -20,7 +20,7 @@ func TestSource(t *testing.T) {
 	renewed, failed := "db://app:one@h:1,i/x?secret=s&poll=1", error(nil)
 	var lines []string
 	log := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
-	source, err := storeuri.NewSource(store.Config{
+	source, err := storeuri.NewSource(driver.Config{
 		URI: renewed, Renew: func() (string, error) { return renewed, failed }, Logger: log,
 	}, storeuri.Secrets{"secret"}, func(uri string) (string, error) {
 		if strings.Contains(uri, "broken") {
@@ -120,7 +120,7 @@ func TestSourceReadsFiles(t *testing.T) {
 		}
 		return pair.Leaf.Subject.CommonName, nil
 	}
-	source, err := storeuri.NewSource(store.Config{URI: uri}, nil, read)
+	source, err := storeuri.NewSource(driver.Config{URI: uri}, nil, read)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestSourceReadsFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("new")
-	if _, err := storeuri.NewSource(store.Config{URI: uri}, nil, read); !errors.Is(err, store.ErrInvalid) {
+	if _, err := storeuri.NewSource(driver.Config{URI: uri}, nil, read); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("opened with files that cannot be used: %v, want ErrInvalid", err)
 	}
 }

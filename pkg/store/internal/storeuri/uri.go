@@ -20,7 +20,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // URI is what a URI says. Its texts are decoded.
@@ -40,11 +40,11 @@ type Syntax struct {
 	TLS         bool     // parameters of [TLSFiles] are there as well
 }
 
-// Parse reads a URI. Errors are a [store.FieldError].
+// Parse reads a URI. Errors are a [driver.FieldError].
 func (s Syntax) Parse(uri string) (URI, error) {
 	u, wrong := s.parse(uri)
 	if wrong != "" {
-		return URI{}, &store.FieldError{Field: "uri", Text: wrong}
+		return URI{}, &driver.FieldError{Field: "uri", Text: wrong}
 	}
 	return u, nil
 }
@@ -167,7 +167,7 @@ func (s Syntax) checkParams(params url.Values) (wrong string) {
 func (u URI) Param(name string) string { return u.params.Get(name) }
 
 // Whole is a parameter that is a whole number from low to high, or none where it is left out. Errors are a
-// [store.FieldError].
+// [driver.FieldError].
 func (u URI) Whole(name string, none, low, high int) (int, error) {
 	text := u.params.Get(name)
 	if text == "" {
@@ -175,7 +175,7 @@ func (u URI) Whole(name string, none, low, high int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < low || n > high {
-		return 0, &store.FieldError{
+		return 0, &driver.FieldError{
 			Field: "uri", Text: fmt.Sprintf("has the parameter %s=%.40q, must be %d to %d", name, text, low, high),
 		}
 	}
@@ -188,13 +188,13 @@ const (
 	minPoll, maxPoll = 5, 60_000
 )
 
-// Poll is [ParamPoll]; 0 where it is left out. Errors are a [store.FieldError].
+// Poll is [ParamPoll]; 0 where it is left out. Errors are a [driver.FieldError].
 func (u URI) Poll() (time.Duration, error) {
 	ms, err := u.Whole(ParamPoll, 0, minPoll, maxPoll)
 	return time.Duration(ms) * time.Millisecond, err
 }
 
-// Bool is a parameter that is true or false; false where it is left out. Errors are a [store.FieldError].
+// Bool is a parameter that is true or false; false where it is left out. Errors are a [driver.FieldError].
 func (u URI) Bool(name string) (bool, error) {
 	switch text := u.params.Get(name); text {
 	case "", "false":
@@ -202,7 +202,7 @@ func (u URI) Bool(name string) (bool, error) {
 	case "true":
 		return true, nil
 	default:
-		return false, &store.FieldError{
+		return false, &driver.FieldError{
 			Field: "uri", Text: fmt.Sprintf("has the parameter %s=%.40q, must be true or false", name, text),
 		}
 	}
@@ -341,7 +341,7 @@ type TLSFiles struct {
 }
 
 // TLS are a URI's files. It is on by tls=true, by any file, and where always says that the scheme asks for it. Errors
-// are a [store.FieldError]. No file is read.
+// are a [driver.FieldError]. No file is read.
 func (u URI) TLS(always bool) (TLSFiles, error) {
 	on, err := u.Bool(paramTLS)
 	if err != nil {
@@ -352,7 +352,7 @@ func (u URI) TLS(always bool) (TLSFiles, error) {
 		KeyFile: u.Param(paramKeyFile),
 	}
 	refuse := func(text string) (TLSFiles, error) {
-		return TLSFiles{}, &store.FieldError{Field: "uri", Text: text}
+		return TLSFiles{}, &driver.FieldError{Field: "uri", Text: text}
 	}
 	files := t.CAFile != "" || t.CertFile != "" || t.KeyFile != ""
 	switch off := u.Param(paramTLS) == "false"; {
@@ -370,7 +370,7 @@ func (u URI) TLS(always bool) (TLSFiles, error) {
 }
 
 // Config reads the files as they are now; nil where TLS is off. Files may be renewed while a store is open, so it is
-// called for each connection (see [Source]). Errors wrap [store.ErrInvalid].
+// called for each connection (see [Source]). Errors wrap [driver.ErrInvalid].
 func (t TLSFiles) Config() (*tls.Config, error) {
 	if !t.On {
 		return nil, nil //nolint:nilnil // no TLS is what drivers take nil for
@@ -379,11 +379,11 @@ func (t TLSFiles) Config() (*tls.Config, error) {
 	if t.CAFile != "" {
 		pem, err := os.ReadFile(t.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w: %w", paramCAFile, store.ErrInvalid, err)
+			return nil, fmt.Errorf("%s: %w: %w", paramCAFile, driver.ErrInvalid, err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: %w: %s holds no PEM certificate", paramCAFile, store.ErrInvalid, t.CAFile)
+			return nil, fmt.Errorf("%s: %w: %s holds no PEM certificate", paramCAFile, driver.ErrInvalid, t.CAFile)
 		}
 	}
 	if t.CertFile == "" {
@@ -391,7 +391,7 @@ func (t TLSFiles) Config() (*tls.Config, error) {
 	}
 	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s, %s: %w", store.ErrInvalid, paramCertFile, paramKeyFile, err)
+		return nil, fmt.Errorf("%w: %s, %s: %w", driver.ErrInvalid, paramCertFile, paramKeyFile, err)
 	}
 	// Config.Certificates would send none to a server that names other authorities, which it may know all the same.
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -54,7 +54,7 @@ func TestWrongURIs(t *testing.T) {
 		"etcd://h?nodes=3&nodes=": "the parameter nodes 2 times",
 	} {
 		_, err := syntax.Parse(uri)
-		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", uri, err, want)
 		}
 		if err != nil && strings.Contains(err.Error(), "sec") {
@@ -121,7 +121,7 @@ func TestTLS(t *testing.T) {
 		}
 		if err != nil {
 			got = err.Error()
-			if !errors.Is(err, store.ErrInvalid) {
+			if !errors.Is(err, driver.ErrInvalid) {
 				t.Errorf("%s: %v is not about settings", params, err)
 			}
 		}

@@ -3,7 +3,7 @@ package ballot_test
 import (
 	"fmt"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
@@ -218,11 +218,11 @@ func (s *step) takeRead(p, from int8, got answer) {
 	enough := c.read.Answers() >= ballot.Majority(maxServers)
 	weak := s.without == readsAgree || s.without == filtersLast && c.op.kind == opList && !c.seen.Ballot.Zero()
 	if enough && weak {
-		s.answer(p, c.seen.Value, store.Applied)
+		s.answer(p, c.seen.Value, driver.Applied)
 		return
 	}
 	if agreed, ok := c.read.Agreed(); ok {
-		s.answer(p, agreed.Value, store.Applied)
+		s.answer(p, agreed.Value, driver.Applied)
 	}
 }
 
@@ -235,7 +235,7 @@ func (s *step) judge(p int8) {
 	c.heard, c.answer = [maxServers]bool{}, [maxServers]answer{}
 	found := c.round.Found.Value
 	if c.op.kind == opRead || c.op.kind == opList || c.op.kind == opReadmit {
-		c.status = store.Applied
+		c.status = driver.Applied
 		c.round.Propose(found)
 		return
 	}
@@ -253,8 +253,8 @@ func (s *step) judge(p int8) {
 		v = s.intern(written{made.Is, s.from(found), int8(made.Doc.Rev), c.op.writer})
 		c.sent = true
 	}
-	atOnce := s.without == acceptsRefusals && !changes && out.Status != store.Applied
-	if atOnce || s.without == acceptsOwn && !changes && out.Status == store.Applied {
+	atOnce := s.without == acceptsRefusals && !changes && out.Status != driver.Applied
+	if atOnce || s.without == acceptsOwn && !changes && out.Status == driver.Applied {
 		s.endRound(p)
 		s.answer(p, v, out.Status)
 		return
@@ -271,14 +271,14 @@ func (s *step) from(found value) value {
 }
 
 // answer ends an operation, and checks what it answers against all answers before.
-func (s *step) answer(p int8, v value, status store.Status) {
+func (s *step) answer(p int8, v value, status driver.Status) {
 	c := &s.world.clients[p]
 	held := s.values[v]
 	c.rev, c.highest = 0, max(c.highest, held.rev)
 	if held.is == ballot.Live {
 		c.rev = held.rev
 	}
-	if status == store.Refused {
+	if status == driver.Refused {
 		s.refused |= 1 << c.op.writer
 	}
 	s.outcome = statusNames[status]
@@ -295,7 +295,7 @@ func (s *step) answer(p int8, v value, status store.Status) {
 	case !s.descends(s.latest, v):
 		s.broken = "linearizability: an acknowledged write is lost"
 	}
-	if status == store.Applied && c.op.kind > opList && s.values[v].writer != c.op.writer {
+	if status == driver.Applied && c.op.kind > opList && s.values[v].writer != c.op.writer {
 		s.broken = "linearizability: applied, and not what stands"
 	}
 	s.end(p)

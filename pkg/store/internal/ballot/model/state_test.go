@@ -1,7 +1,7 @@
 package ballot_test
 
 import (
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
@@ -106,7 +106,7 @@ type client struct {
 	op     operation
 	since  value // the newest that any answer had shown when the operation began
 	sent   bool  // it was proposed
-	status store.Status
+	status driver.Status
 	memory ballot.Memory[value]
 	round  ballot.Round[value]
 	read   ballot.Reading[value]
@@ -178,12 +178,12 @@ type setting struct {
 }
 
 // change is the operation as a store is asked for it.
-func (o operation) change() store.Change {
-	c := store.Change{IfRev: int64(o.ifRev), Doc: store.Doc{
-		Rev: int64(o.rev), WriterID: store.WriterID{Seq: int64(o.writer)},
+func (o operation) change() driver.Change {
+	c := driver.Change{IfRev: int64(o.ifRev), Doc: driver.Doc{
+		Rev: int64(o.rev), WriterID: driver.WriterID{Seq: int64(o.writer)},
 	}}
 	if o.kind == opDelete {
-		c.Op = store.Delete
+		c.Op = driver.Delete
 	}
 	return c
 }
@@ -191,7 +191,7 @@ func (o operation) change() store.Change {
 // holds is a value as a register holds it.
 func (w *world) holds(v value) ballot.Value {
 	x := w.values[v]
-	return ballot.Value{Is: x.is, Doc: store.Doc{Rev: int64(x.rev), WriterID: store.WriterID{Seq: int64(x.writer)}}}
+	return ballot.Value{Is: x.is, Doc: driver.Doc{Rev: int64(x.rev), WriterID: driver.WriterID{Seq: int64(x.writer)}}}
 }
 
 // intern is the value that a writer makes of another one. What is proposed twice is one value.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
@@ -85,8 +85,8 @@ func (s *step) ending(a action) string {
 	return ""
 }
 
-var statusNames = map[store.Status]string{
-	store.Applied: "applied", store.Refused: "refused", store.Overtaken: "overtaken", store.Unknown: "unknown",
+var statusNames = map[driver.Status]string{
+	driver.Applied: "applied", driver.Refused: "refused", driver.Overtaken: "overtaken", driver.Unknown: "unknown",
 }
 
 func (o operation) String() string {

@@ -1,4 +1,4 @@
-package store
+package driver
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Config is what settings say of a store. Which database it is, the scheme of its URI says.
+// Config configures a store. The scheme of its URI selects the driver.
 type Config struct {
 	// URI is SCHEME:…; it may hold a password. Required.
 	URI string
@@ -81,22 +81,15 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
-// Problems are those that a store found out when it was opened; none where it is no [ProblemReporter].
-func Problems(s Store) []Problem {
-	if p, ok := as[ProblemReporter](s); ok {
-		return p.Problems()
-	}
-	return nil
-}
-
 // ProblemReporter is a [Store] that looks for problems. The result is the caller's.
 type ProblemReporter interface{ Problems() []Problem }
 
 // Unwrapper is a [Store] around another one. What it cannot do, the other one may.
 type Unwrapper interface{ Unwrap() Store }
 
-// as finds what a store can do besides, in it or in those that it wraps.
-func as[T any](s Store) (able T, ok bool) {
+// As returns what implements T, a method that not every store has: the store itself, or else the outermost of the stores
+// that it wraps. ok is false where none does.
+func As[T any](s Store) (able T, ok bool) {
 	for {
 		if able, ok = s.(T); ok {
 			return able, true
@@ -128,7 +121,7 @@ func SecretVariables(c Config) []string {
 type SecretReader interface{ SecretVariables(c Config) []string }
 
 // Forgets says why a database may forget what it acknowledged, as far as its URI shows that: a server that has less may
-// take its place. Empty: the URI shows no reason. What the settings of the database show is among [Problems].
+// take its place. Empty: the URI shows no reason. What the settings of the database show is reported by its [ProblemReporter].
 //
 // A driver takes part as a [Forgetter].
 func Forgets(c Config) string {
@@ -145,28 +138,8 @@ func Forgets(c Config) string {
 // Forgetter is a [Driver] of which some URIs name databases that forget.
 type Forgetter interface{ Forgets(c Config) string }
 
-// Init sets a new database up for its first replicas, where its driver is an [Initializer]. made is false where that
-// was done before.
-//
-// The caller vouches that the database is new: no run hangs on what it, or another server in its place, ever held.
-// Errors wrap [ErrInvalid] where it is not, or needs no set-up, and [ErrUnavailable] where a server does not answer:
-// try again.
-func Init(ctx context.Context, c Config) (made bool, err error) {
-	d, err := Lookup(c.URI)
-	if err != nil {
-		return false, err
-	}
-	i, ok := d.(Initializer)
-	if !ok {
-		return false, fmt.Errorf("%w: %s needs no set-up: replicas do it when they start", ErrInvalid, d.Name())
-	}
-	if c, err = d.Parse(c); err != nil {
-		return false, err
-	}
-	return i.Init(ctx, c)
-}
-
-// Initializer is a [Driver] of whose stores an operator says once that they are new. See [Init].
+// Initializer is a [Driver] of whose stores an operator says once that they are new. Init of package store has its
+// contract.
 type Initializer interface {
 	Init(ctx context.Context, c Config) (made bool, err error)
 }
@@ -278,19 +251,6 @@ func Parse(c Config) (Config, error) {
 	return d.Parse(c)
 }
 
-// Open opens a store by the driver of its URI.
-func Open(ctx context.Context, c Config) (Store, error) {
-	d, err := Lookup(c.URI)
-	if err != nil {
-		return nil, err
-	}
-	c, err = d.Parse(c)
-	if err != nil {
-		return nil, fmt.Errorf("open store %s: %w", d.Redact(c.URI), err)
-	}
-	return d.Open(ctx, c)
-}
-
 // ErrNoLocal says that no registered store keeps its documents in a file of this machine.
 var ErrNoLocal = errors.New("no store for one machine is built in")
 
@@ -322,16 +282,6 @@ type Setting struct {
 	Forgets bool `json:"-"`
 }
 
-// Inspect asks a database what it is and how it is set up, now. What a store does not look at is left out: the zero
-// Inspection comes from one that is no [Inspector]. A setting that the user may not see is reported as it is: its Value
-// says so. The error is that of a read.
-func Inspect(ctx context.Context, s Store) (Inspection, error) {
-	if i, ok := as[Inspector](s); ok {
-		return i.Inspect(ctx)
-	}
-	return Inspection{}, nil
-}
-
 // Inspector is a [Store] that can say what its database is.
 type Inspector interface {
 	Inspect(ctx context.Context) (Inspection, error)
@@ -345,7 +295,7 @@ func RaiseFloor(ctx context.Context, s Store, floor int64) error {
 	if floor < 0 || floor > MaxMark {
 		return fmt.Errorf("raise the floor: %w: %d, want 0 to %d", ErrMalformed, floor, int64(MaxMark))
 	}
-	if r, ok := as[FloorRaiser](s); ok {
+	if r, ok := As[FloorRaiser](s); ok {
 		return r.RaiseFloor(ctx, floor)
 	}
 	return nil
