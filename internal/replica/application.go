@@ -16,43 +16,41 @@ import (
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/internal/variables"
-	"github.com/shardctl/shardctl/internal/view"
-	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// beside is the application beside a replica.
+// beside is the application beside a replica. Use newBeside.
 type beside struct {
 	hub     *application.Hub
 	handler http.Handler
 	process *application.Process // nil without a command
 	changed signal               // it takes keys now, or does no longer
+
+	settings  *settingsInForce
+	publisher *publisher
+	note      func(record.Event)
 }
 
 // maxWait bounds how long a call waits for news, also with a long lease.
 const maxWait = 10 * time.Second
 
-// clock is what leases are counted by.
-func (r *Replica) clock() elect.Clock {
-	if r.cfg.Clock == nil {
-		return elect.SystemClock()
-	}
-	return r.cfg.Clock
-}
-
-// newBeside makes what serves the application; nil where none is configured.
-func (r *Replica) newBeside(s *settings.Settings, n *node) *beside {
+// newBeside makes what serves the application; nil where none is configured. What the application reports as the load
+// of a key, which is a number, goes to setLoad.
+func newBeside(
+	cfg *Config, in *settingsInForce, elector *elect.Elector, p *publisher, setLoad func(elect.Key, float64) error,
+) *beside {
+	s := in.get()
 	if s.App.Listen == "" {
 		return nil
 	}
-	b := &beside{}
-	t, deadline := s.Lease.Duration, n.elector.SessionDeadline
+	b := &beside{settings: in, publisher: p, note: elector.Cluster().Note}
+	t, deadline := s.Lease.Duration, elector.SessionDeadline
 	most := application.MaxValidity(t)
-	cfg := application.Config{
-		Clock: r.clock(), MaxWait: min(t/10, maxWait), Changed: b.changed.wake,
-		Load: func(key elect.Key, load float64) { _ = r.SetLoad(key, load) }, // a number, as the hub sees to
+	hub := application.Config{
+		Clock: cfg.Clock, MaxWait: min(t/10, maxWait), Changed: b.changed.wake,
+		Load: func(key elect.Key, load float64) { _ = setLoad(key, load) },
 		// A tenth of the lease is left for seeing that it has stopped, before the replica itself has to end.
 		Session: func() (string, time.Duration) {
 			session, left := deadline()
@@ -62,32 +60,37 @@ func (r *Replica) newBeside(s *settings.Settings, n *node) *beside {
 			return session, min(left-t/10, most)
 		},
 	}
-	server := &application.Server{Owner: ownerIn(n.cluster)}
+	if hub.Clock == nil {
+		hub.Clock = elect.SystemClock()
+	}
+	server := &application.Server{Owner: ownerIn(elector.Cluster())}
 	switch {
 	case len(s.App.Command) > 0:
-		b.process = r.newProcess(s, n, b)
+		b.process = b.newProcess(cfg, s, deadline)
 		server.Token = b.process.Secret
 	case s.App.TokenFile != "":
 		server.Token = func() (string, error) { return readToken(s.App.TokenFile) }
 	}
-	if g := r.cfg.Guard; g != nil && b.process == nil {
-		cfg.Guard = g
+	if cfg.Guard != nil && b.process == nil {
+		hub.Guard = cfg.Guard
 	}
-	b.hub = application.NewHub(cfg)
+	b.hub = application.NewHub(hub)
 	server.Hub = b.hub
 	b.handler = server.Handler()
 	return b
 }
 
-func (r *Replica) newProcess(s *settings.Settings, n *node, b *beside) *application.Process {
+func (b *beside) newProcess(
+	cfg *Config, s *settings.Settings, deadline func() (session string, left time.Duration),
+) *application.Process {
 	p := &application.Process{
 		Command: s.App.Command, Environ: environWithout(s.Store.Withheld), Instance: s.Instance, Address: s.App.Listen,
-		Lease: s.Lease.Duration, Deadline: n.elector.SessionDeadline, Gone: func() { b.hub.Ended() },
+		Lease: s.Lease.Duration, Deadline: deadline, Gone: func() { b.hub.Ended() },
 		Overdue: func() (overdue, lost bool) { return b.hub.Overdue(s.Lease.Duration / 25) },
-		Log:     r.log.WithName("application"),
+		Log:     cfg.Logger.WithName("application"),
 	}
-	if r.cfg.Guard != nil {
-		p.Starter = r.cfg.Guard
+	if cfg.Guard != nil {
+		p.Starter = cfg.Guard
 	} else {
 		p.Starter = supervisor.NewLocalStarter() // what it started ends with this process
 	}
@@ -187,22 +190,9 @@ func (b *beside) close() {
 // takesKeys says whether an application is there and ready.
 func (b *beside) takesKeys() bool { return b != nil && b.hub.Capacity() }
 
-// Application answers the application beside this replica: see [settings.App].
-func (r *Replica) Application() http.Handler {
-	return web.Handler(func(w http.ResponseWriter, req *http.Request) *web.Error {
-		n := r.node.Load()
-		if n == nil || n.beside == nil {
-			return web.Unavailable(api.ReasonStoreUnreachable, "the store has not been reached yet")
-		}
-		n.beside.handler.ServeHTTP(w, req)
-		return nil
-	})
-}
-
-// tendApplication keeps the capacity and the problem that follow from whether there is an application, and its command,
-// and notes when one comes and goes.
-func (r *Replica) tendApplication(ctx context.Context, n *node) {
-	b := n.beside
+// tend keeps the capacity and the problem that follow from whether there is an application, and its command, and notes
+// when one comes and goes, until ctx ends.
+func (b *beside) tend(ctx context.Context) {
 	if b == nil {
 		return
 	}
@@ -211,21 +201,21 @@ func (r *Replica) tendApplication(ctx context.Context, n *node) {
 		go func() { defer close(done); b.process.Run(ctx) }()
 		defer func() { <-done }()
 	}
-	for journal := (applicationJournal{instance: r.Settings().Instance}); ; {
+	for journal := (applicationJournal{instance: b.settings.get().Instance}); ; {
 		changed := b.changed.wait()
-		s := r.Settings()
+		s := b.settings.get()
 		is := b.state(s.App.Listen)
 		for _, e := range journal.next(&is) {
-			n.cluster.Note(e)
+			b.note(e)
 		}
 		// A lease that is over is another problem.
 		if groups := assigned(s); is.calls() || is.lacksLease() || len(groups) == 0 {
-			r.problems.clear(api.ProblemNoApplication)
+			b.publisher.problems.clear(api.ProblemNoApplication)
 		} else {
-			r.problems.set(noApplication(s, groups))
+			b.publisher.problems.set(noApplication(s, groups))
 		}
-		r.settings.declare()
-		r.publish()
+		b.settings.declare()
+		b.publisher.publish()
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -237,21 +227,19 @@ func (r *Replica) tendApplication(ctx context.Context, n *node) {
 // longestUnready is how long a replica that has tasks of its own, too, is not ready for want of an application.
 const longestUnready = 5 * time.Minute
 
-// Ready is nil once an application has taken keys since the start, or none has to: before that a rolling update would
-// stop the replica whose keys this one is to take. It says nothing of later ones: without an application the replica's
-// capacity is 0.
-func (r *Replica) Ready() error {
-	n, s := r.node.Load(), r.Settings()
-	if n == nil || n.beside == nil {
+// ready is nil once an application has taken keys since the replica started, or none has to.
+func (b *beside) ready(started time.Time) error {
+	if b == nil {
 		return nil
 	}
+	s := b.settings.get()
 	groups := assigned(s)
 	bounded := len(groups) < len(s.Groups)
-	if len(groups) == 0 || n.beside.hub.HadCapacity() || bounded && time.Since(r.started) >= longestUnready {
+	if len(groups) == 0 || b.hub.HadCapacity() || bounded && time.Since(started) >= longestUnready {
 		return nil
 	}
 	return fmt.Errorf("no application has taken keys of %s since the start: %s", strings.Join(groups, ", "),
-		clip(n.beside.state(s.App.Listen).message))
+		clip(b.state(s.App.Listen).message))
 }
 
 func noApplication(s *settings.Settings, groups []string) api.Problem {
@@ -271,15 +259,4 @@ func assigned(s *settings.Settings) (groups []string) {
 		}
 	}
 	return groups
-}
-
-// member is what the replica declares. Without an application it takes none of that one's keys.
-func (r *Replica) member(s *settings.Settings, lists view.StoreLists) elect.Member {
-	m := r.cfg.member(s, lists)
-	if n := r.node.Load(); n == nil || !n.beside.takesKeys() {
-		for _, group := range assigned(s) {
-			m.Caps[group] = 0
-		}
-	}
-	return m
 }

@@ -145,7 +145,7 @@ groups:
 		c.req.Ready = false
 		until("taken", func() bool { return len(c.req.Running) == 0 && owner("mine/one") == "" && problem() }, c.call)
 		until("noted", func() bool {
-			events, err := r.Events(t.Context(), snapshot.EventQuery{Limit: 100})
+			events, err := r.StoreSource().Events(t.Context(), snapshot.EventQuery{Limit: 100})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,8 +8,10 @@ import (
 	"github.com/shardctl/shardctl/internal/view"
 )
 
-// loopTimes notes when each loop of a replica began its last iteration. Its zero value has seen none.
+// loopTimes notes when each loop of a replica began its last iteration.
 type loopTimes struct {
+	silence time.Duration // after which a loop counts as stuck
+
 	mu   sync.Mutex
 	last map[string]time.Time
 }
@@ -29,12 +31,12 @@ func (t *loopTimes) note(loop string) {
 	t.last[loop] = time.Now()
 }
 
-// check says which loop has begun no iteration within the limit.
-func (t *loopTimes) check(limit time.Duration) error {
+// check says which loop is stuck.
+func (t *loopTimes) check() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, loop := range []string{loopReconcile, loopPublish} {
-		if last, began := t.last[loop]; began && time.Since(last) > limit {
+		if last, began := t.last[loop]; began && time.Since(last) > t.silence {
 			return fmt.Errorf("the loop of %s has not turned for %v; it turns every %v at most",
 				loop, time.Since(last).Round(time.Second), loopPeriod)
 		}
@@ -46,21 +48,6 @@ const (
 	loopPeriod   = 5 * time.Second // the longest of a loop, without the time that an iteration takes
 	leastSilence = 6 * loopPeriod  // of a loop that is stuck
 )
-
-// Live says which loop of the replica is stuck: it has begun no iteration for the length of the lease, and for 30 s. It
-// asks neither the loops nor the store, which may be away. Nil before there is a store, and once the session has ended.
-func (r *Replica) Live() error {
-	n := r.node.Load()
-	if n == nil {
-		return nil
-	}
-	select {
-	case <-n.cluster.Done():
-		return nil
-	default:
-		return r.loops.check(r.silence)
-	}
-}
 
 // heartbeats remembers how the last heartbeat went.
 type heartbeats struct {

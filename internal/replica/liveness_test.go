@@ -71,7 +71,7 @@ func TestLivezFailsWhereTheElectorStandsStill(t *testing.T) {
 		r := New(Config{
 			Settings: viewtest.Load(t, calm), Metrics: metrics.New(false), Logger: log, Clock: elect.GoClock(),
 		})
-		r.silence = 3 * publishIdle
+		r.loops.silence = 3 * publishIdle
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx, memory.New()) }()

@@ -101,8 +101,8 @@ func shared(all []api.Problem, instance string) []record.Problem {
 	return problems
 }
 
-// member is what the replica declares.
-func (c *Config) member(s *settings.Settings, lists view.StoreLists) elect.Member {
+// member is what the replica declares. Without an application that takes keys it takes none of that one's.
+func (c *Config) member(s *settings.Settings, lists view.StoreLists, appTakesKeys bool) elect.Member {
 	m := elect.Member{
 		Instance: s.Instance, MaxTasks: s.MaxTasks, Zone: s.Zone, Labels: s.Labels, Revision: c.Revision,
 		Version: c.Version, Address: s.Server.Advertise, AppAddress: s.App.Address, ListRevision: s.Revision,
@@ -112,6 +112,11 @@ func (c *Config) member(s *settings.Settings, lists view.StoreLists) elect.Membe
 		m.ListHashes[g.Name] = g.Hash
 		if g.Cap != nil {
 			m.Caps[g.Name] = *g.Cap
+		}
+	}
+	if !appTakesKeys {
+		for _, group := range assigned(s) {
+			m.Caps[group] = 0
 		}
 	}
 	return m

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/reconcile"
@@ -36,11 +38,11 @@ type node struct {
 func (r *Replica) newNode(db *refusals.Store) (*node, error) {
 	s := r.Settings()
 	cfg := elect.Config{
-		Store: db, Member: r.member(s, view.StoreLists{}), LeaseDuration: s.Lease.Duration,
+		Store: db, Member: r.cfg.member(s, view.StoreLists{}, false), LeaseDuration: s.Lease.Duration,
 		RenewDeadline: s.Lease.RenewDeadline, Logger: r.log.WithName("elect"),
 		OnStuck: r.cfg.OnStuck, Clock: r.cfg.Clock,
 		Inside: electing.Options{
-			Hooks:        hooks(r.cfg.Metrics, &r.heartbeats, &r.newEvents, &r.newLists),
+			Hooks:        hooks(r.cfg.Metrics, &r.heartbeats, &r.reads.newEvents, &r.newLists),
 			Predecessors: r.cfg.Left,
 		},
 	}
@@ -58,7 +60,7 @@ func (r *Replica) newNode(db *refusals.Store) (*node, error) {
 	n.cluster = n.elector.Cluster()
 	n.member.set = n.cluster.SetMember
 	n.runs = runs.NewKeeper(db, n.output, r.log.WithName("runs"))
-	n.beside = r.newBeside(s, n)
+	n.beside = newBeside(&r.cfg, r.settings, n.elector, r.publisher, r.SetLoad)
 	if n.tasks, err = supervisor.New(r.supervisorConfig(s, n)); err != nil {
 		return nil, err
 	}
@@ -92,7 +94,7 @@ func (r *Replica) supervisorConfig(s *settings.Settings, n *node) supervisor.Con
 			Metrics: taskMetrics{r.cfg.Metrics}, Tracer: r.cfg.Tracer,
 			Journal: &journal{instance: s.Instance, view: n.cluster.View, note: n.cluster.Note, keep: n.runs.Add},
 		},
-		Alarms: taskAlarms(&r.problems, s.Instance),
+		Alarms: taskAlarms(r.publisher.problems, s.Instance),
 	}
 	if n.beside != nil {
 		cfg.Assign = n.beside.hub.Assign
@@ -140,6 +142,14 @@ func (n *node) declare(
 		return err
 	}
 	return n.loop.Declare(ctx, d)
+}
+
+// share has the other replicas read what only this one can find, as it was published last.
+func (n *node) share(ctx context.Context, p *publisher, log logr.Logger) {
+	problems, app := p.shared()
+	if err := n.member.share(ctx, problems, app, time.Now()); err != nil && ctx.Err() == nil {
+		log.V(1).Info("What this replica knows was not shared with the others", "error", err.Error())
+	}
 }
 
 func (n *node) drain(ctx context.Context) error {

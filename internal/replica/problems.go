@@ -26,8 +26,8 @@ type problemRegistry struct {
 
 type problemID struct{ reason, group, task, instance string }
 
-func newProblemRegistry() problemRegistry {
-	return problemRegistry{
+func newProblemRegistry() *problemRegistry {
+	return &problemRegistry{
 		marked: map[problemID]api.Problem{}, since: map[problemID]time.Time{}, beyond: map[string]unsignalled{},
 	}
 }

@@ -49,7 +49,7 @@ func TestStopStuckNamesWhatMayNotBeSignalled(t *testing.T) {
 		}, plain},
 	} {
 		r := newProblemRegistry()
-		test.happens(&r)
+		test.happens(r)
 		all := r.with(nil, time.Now())
 		if len(all) != 1 || all[0].Reason != api.ProblemStopStuck || all[0].Message != test.want {
 			t.Errorf("%s: %+v, want %q", what, all, test.want)
@@ -66,18 +66,19 @@ func TestWhatIsReadIsNotSharedAgain(t *testing.T) {
 		{Reason: api.ProblemConfigInvalid, Severity: "error", Message: "read"},
 		{Reason: api.ProblemClockSkew, Severity: "warning", Message: "read"},
 	}
-	r.problems.set(configInvalid(r.Settings().Instance, errors.New("found")))
+	r.publisher.problems.set(configInvalid(r.Settings().Instance, errors.New("found")))
 	in := r.collect()
 	in.Cluster, in.Report = v, &reconcile.Report{}
 	shown := map[string]api.Problem{}
-	for _, p := range r.publisher.snapshot(in, &r.problems, time.Now()).Status.Problems {
+	for _, p := range r.publisher.snapshot(in, time.Now()).Status.Problems {
 		shown[p.Reason] = p
 	}
 	if !strings.HasSuffix(shown[api.ProblemConfigInvalid].Message, "found") ||
 		shown[api.ProblemClockSkew].Message != "read" {
 		t.Errorf("shown is %+v", shown)
 	}
-	for _, p := range shared(r.publisher.problems()) {
+	problems, _ := r.publisher.shared()
+	for _, p := range problems {
 		if p.Message == "read" {
 			t.Errorf("%+v is shared again", p)
 		}

@@ -16,10 +16,12 @@ import (
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
-// publisher publishes snapshots.
+// publisher publishes snapshots of what collect returns, with the problems that are known.
 type publisher struct {
-	board   snapshot.Board
-	metrics Metrics
+	board    snapshot.Board
+	collect  func() view.Input
+	problems *problemRegistry
+	metrics  Metrics
 
 	mu    sync.Mutex // held while a snapshot is made, so that an older one is never published after a newer
 	last  *view.Result
@@ -27,40 +29,34 @@ type publisher struct {
 	log   problemLog
 }
 
-func newPublisher(m Metrics, log logr.Logger) publisher {
-	return publisher{metrics: m, log: problemLog{log: log}}
+func newPublisher(collect func() view.Input, m Metrics, log logr.Logger) *publisher {
+	return &publisher{collect: collect, problems: newProblemRegistry(), metrics: m, log: problemLog{log: log}}
 }
 
-// publish makes a snapshot of what collect returns, and publishes it.
-func (p *publisher) publish(collect func() view.Input, problems *problemRegistry) {
+// publish makes a snapshot, and publishes it.
+func (p *publisher) publish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.snapshot(collect(), problems, time.Now())
+	s := p.snapshot(p.collect(), time.Now())
 	p.log.note(s.Status.Problems, s.Status.Instance)
 	p.board.Publish(s)
 }
 
-// problems are those that this replica itself has found, the worst first, and its name.
-func (p *publisher) problems() ([]api.Problem, string) {
+// shared is what the other replicas are to read of this one, as it was published last: its problems that no other can
+// find, and the application beside it; nil: none is configured.
+func (p *publisher) shared() ([]record.Problem, *record.Application) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.found, p.board.Snapshot().Status.Instance
+	return shared(p.found, p.board.Snapshot().Status.Instance), p.last.Input.Application
 }
 
-// application is the one beside this replica, as the last snapshot shows it; nil: none is configured.
-func (p *publisher) application() *record.Application {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.last.Input.Application
-}
-
-func (p *publisher) snapshot(in view.Input, problems *problemRegistry, now time.Time) *snapshot.Cluster {
+func (p *publisher) snapshot(in view.Input, now time.Time) *snapshot.Cluster {
 	made := view.Make(in, p.last, now)
 	if !made.Reused {
 		p.updateMetrics(in)
 	}
 	p.last = made
-	p.found = problems.with(made.Findings, now)
+	p.found = p.problems.with(made.Findings, now)
 	snapshot.SortProblems(p.found)
 	s := made.Snapshot
 	s.Status.Problems = slices.Clone(p.found)

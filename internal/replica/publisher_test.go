@@ -49,7 +49,7 @@ func TestAGroupThatIsDeclaredNoMoreHasNoOwner(t *testing.T) {
 	r := New(Config{Settings: s, Metrics: m, Logger: logr.Discard()})
 	in := r.collect()
 	in.Cluster = viewtest.Cluster(viewtest.Lock("g/t", "A", "running"))
-	r.publisher.snapshot(in, &r.problems, time.Now())
+	r.publisher.snapshot(in, time.Now())
 	if n := seriesOf(t, m, "g"); n["owned_tasks"] != 1 || n["owned_tasks_limit"] != 1 {
 		t.Fatalf("%v", n)
 	}

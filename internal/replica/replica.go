@@ -7,7 +7,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -17,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/discover"
+	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/refusals"
 	"github.com/shardctl/shardctl/internal/settings"
@@ -24,6 +27,7 @@ import (
 	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/view"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -68,13 +72,11 @@ type Replica struct {
 	log        logr.Logger
 	started    time.Time
 	settings   *settingsInForce
-	problems   problemRegistry
 	heartbeats heartbeats
-	newEvents  signal
 	newLists   signal // published in the store
-	publisher  publisher
+	publisher  *publisher
+	reads      *storeReads
 	loops      loopTimes
-	silence    time.Duration        // after which a loop counts as stuck
 	node       atomic.Pointer[node] // nil before there is a store
 }
 
@@ -88,11 +90,12 @@ func New(cfg Config) *Replica {
 	}
 	r := &Replica{
 		cfg: cfg, log: cfg.Logger, started: time.Now(), settings: newSettings(cfg.Settings),
-		problems: newProblemRegistry(), publisher: newPublisher(cfg.Metrics, cfg.Logger),
-		silence: max(cfg.Settings.Lease.Duration, leastSilence),
+		loops: loopTimes{silence: max(cfg.Settings.Lease.Duration, leastSilence)},
 	}
-	r.problems.set(storeUnreachable("the store has not been reached yet"))
-	r.publish()
+	r.publisher = newPublisher(r.collect, cfg.Metrics, cfg.Logger)
+	r.reads = &storeReads{node: &r.node, settings: r.settings, metrics: cfg.Metrics}
+	r.publisher.problems.set(storeUnreachable("the store has not been reached yet"))
+	r.publisher.publish()
 	return r
 }
 
@@ -101,6 +104,9 @@ func (r *Replica) Config() Config { return r.cfg }
 
 // Board holds the newest snapshot.
 func (r *Replica) Board() *snapshot.Board { return &r.publisher.board }
+
+// StoreSource reads what the API asks of the store.
+func (r *Replica) StoreSource() snapshot.StoreSource { return r.reads }
 
 // Cluster is what the replica knows of the cluster; nil before there is a store.
 func (r *Replica) Cluster() elect.Cluster {
@@ -130,8 +136,8 @@ func (r *Replica) Settings() *settings.Settings { return r.settings.get() }
 // StoreFailed notes why the store cannot be opened.
 func (r *Replica) StoreFailed(err error) {
 	r.heartbeats.note(0, err)
-	r.problems.set(storeUnreachable(err.Error()))
-	r.publish()
+	r.publisher.problems.set(storeUnreachable(err.Error()))
+	r.publisher.publish()
 }
 
 // Run takes part in the cluster until ctx ends or Drain is through. It closes neither the store nor anything else that
@@ -144,7 +150,7 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 	defer n.beside.close()
 	defer n.tasks.Close()
 	r.node.Store(n)
-	r.problems.clear(api.ProblemStoreUnreachable)
+	r.publisher.problems.clear(api.ProblemStoreUnreachable)
 	group, ctx := errgroup.WithContext(ctx)
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPublishing()
@@ -163,7 +169,7 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 		}
 		return err
 	})
-	n.noteJoined(r.member(r.Settings(), view.StoreLists{}))
+	n.noteJoined(r.cfg.member(r.Settings(), view.StoreLists{}, false))
 	group.Go(func() error { return n.loop.Run(context.WithoutCancel(ctx)) })
 	group.Go(func() error { return r.declareLists(publishing, n, group) })
 	for _, loop := range r.loopsOf(n) {
@@ -175,10 +181,11 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 // loopsOf are what a replica that takes part does until it has left.
 func (r *Replica) loopsOf(n *node) []func(context.Context) {
 	drains := drainLog{log: r.log, instance: r.Settings().Instance}
+	loads := cpuLoads{
+		guard: r.cfg.Guard, every: r.cfg.Weights(weights.Load).Look, settings: r.settings, set: r.SetLoad, log: r.log,
+	}
 	loops := []func(context.Context){
-		n.runs.Run,
-		r.measureCPU, r.noteCPU,
-		func(ctx context.Context) { r.tendApplication(ctx, n) },
+		n.runs.Run, loads.measure, loads.keepTaking, n.beside.tend,
 		func(ctx context.Context) {
 			watchOverrides(ctx, n.cluster, func() {
 				n.tasks.Asked()
@@ -189,8 +196,8 @@ func (r *Replica) loopsOf(n *node) []func(context.Context) {
 		func(ctx context.Context) { endOverrides(ctx, n.cluster, n.changes.End, r.log) },
 		func(ctx context.Context) {
 			keepPublishing(ctx, n.cluster.Changed, func() {
-				r.publish()
-				r.share(ctx, n)
+				r.publisher.publish()
+				n.share(ctx, r.publisher, r.log)
 				r.loops.note(loopPublish)
 			})
 		},
@@ -209,18 +216,15 @@ func (r *Replica) declareLists(ctx context.Context, n *node, group *errgroup.Gro
 	first, cancel := context.WithTimeout(ctx, firstRead)
 	reader.readAll(first)
 	cancel()
-	group.Go(func() error { reader.keepReading(ctx, r.newLists.wait, r.publish); return nil })
+	group.Go(func() error { reader.keepReading(ctx, r.newLists.wait, r.publisher.publish); return nil })
 	return r.settings.keepDeclared(ctx, r.log, func(
 		ctx context.Context, s *settings.Settings, lists view.StoreLists,
 	) error {
-		return n.declare(ctx, r.member(s, lists), lists.Declared(s), taskList(s), func(gone elect.Key) {
+		m := r.cfg.member(s, lists, n.beside.takesKeys())
+		return n.declare(ctx, m, lists.Declared(s), taskList(s), func(gone elect.Key) {
 			r.cfg.Metrics.ForgetTask(gone.Group(), gone.Name())
 		})
 	})
-}
-
-func (r *Replica) publish() {
-	r.publisher.publish(r.collect, &r.problems)
 }
 
 // collect is what a snapshot is made from now.
@@ -239,27 +243,22 @@ func (r *Replica) collect() view.Input {
 	return in
 }
 
-// share has the other replicas read what only this one can find, as it was published last.
-func (r *Replica) share(ctx context.Context, n *node) {
-	problems := shared(r.publisher.problems())
-	if err := n.member.share(ctx, problems, r.publisher.application(), time.Now()); err != nil && ctx.Err() == nil {
-		r.log.V(1).Info("What this replica knows was not shared with the others", "error", err.Error())
-	}
-}
-
 // Apply goes on with new task lists. restart names what else has changed and counts only after a restart.
 func (r *Replica) Apply(s *settings.Settings, restart []string) {
 	r.settings.set(s)
-	r.problems.clear(api.ProblemConfigInvalid)
-	r.problems.clear(api.ProblemRestartRequired)
+	problems := r.publisher.problems
+	problems.clear(api.ProblemConfigInvalid)
+	problems.clear(api.ProblemRestartRequired)
 	if len(restart) > 0 {
-		r.problems.set(restartRequired(s.Instance, restart))
+		problems.set(restartRequired(s.Instance, restart))
 	}
-	r.publish()
+	r.publisher.publish()
 }
 
 // Unsignalled notes which processes of a task the guard may not signal. StopStuck names them.
-func (r *Replica) Unsignalled(key elect.Key, pids []int) { r.problems.unsignalled(string(key), pids) }
+func (r *Replica) Unsignalled(key elect.Key, pids []int) {
+	r.publisher.problems.unsignalled(string(key), pids)
+}
 
 // Refuse notes a configuration that was refused: the last good one stays. However often the same one is read, it makes
 // one event.
@@ -272,8 +271,8 @@ func (r *Replica) Refuse(err error) {
 			},
 		)
 	}
-	r.problems.set(p)
-	r.publish()
+	r.publisher.problems.set(p)
+	r.publisher.publish()
 }
 
 // Drain hands everything over and waits until nothing is held, or ctx ends. Run goes on: end its context afterwards.
@@ -283,6 +282,65 @@ func (r *Replica) Drain(ctx context.Context) error {
 		return nil
 	}
 	return n.drain(ctx)
+}
+
+// Change decides what an operator asks for and, unless it is only a preview, has it written and seen by this replica.
+func (r *Replica) Change(ctx context.Context, request operate.Request, preview bool) (api.ChangeResult, error) {
+	n := r.node.Load()
+	if n == nil || !n.cluster.View().Loaded {
+		return api.ChangeResult{}, fmt.Errorf("%s: %w", request.Verb, elect.ErrUnavailable)
+	}
+	result, err := n.change(ctx, r.settings, request, preview)
+	if err == nil && !preview {
+		r.publisher.publish()
+	}
+	return result, err
+}
+
+// Output returns what is kept of the output of a task that this replica holds; false: of this one nothing is.
+func (r *Replica) Output(key string) (taskrun.Output, bool) {
+	n := r.node.Load()
+	if n == nil {
+		return taskrun.Output{}, false
+	}
+	return n.tasks.Output(elect.Key(key))
+}
+
+// Live says which loop of the replica is stuck: it has begun no iteration for the length of the lease, and for 30 s. It
+// asks neither the loops nor the store, which may be away. Nil before there is a store, and once the session has ended.
+func (r *Replica) Live() error {
+	n := r.node.Load()
+	if n == nil {
+		return nil
+	}
+	select {
+	case <-n.cluster.Done():
+		return nil
+	default:
+		return r.loops.check()
+	}
+}
+
+// Ready is nil once an application has taken keys since the start, or none has to: before that a rolling update would
+// stop the replica whose keys this one is to take. It says nothing of later ones: without an application the replica's
+// capacity is 0.
+func (r *Replica) Ready() error {
+	if n := r.node.Load(); n != nil {
+		return n.beside.ready(r.started)
+	}
+	return nil
+}
+
+// Application answers the application beside this replica: see [settings.App].
+func (r *Replica) Application() http.Handler {
+	return web.Handler(func(w http.ResponseWriter, req *http.Request) *web.Error {
+		n := r.node.Load()
+		if n == nil || n.beside == nil {
+			return web.Unavailable(api.ReasonStoreUnreachable, "the store has not been reached yet")
+		}
+		n.beside.handler.ServeHTTP(w, req)
+		return nil
+	})
 }
 
 // Ended says whether every one of these tasks has ended for good, and how many of them have failed. It goes by the

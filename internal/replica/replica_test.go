@@ -177,7 +177,7 @@ func TestRefusedConfigurationIsAnEvent(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		refused := func() (messages []string) {
-			events, err := r.Events(ctx, snapshot.EventQuery{Limit: 100})
+			events, err := r.StoreSource().Events(ctx, snapshot.EventQuery{Limit: 100})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,7 +2,6 @@ package replica
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -240,23 +239,20 @@ func (l *drainLog) note(overrides []record.Override) {
 // seenWithin is how long a change is waited for to be seen here once it is written: the answer shows it then.
 const seenWithin = 2 * time.Second
 
-// Change implements the changer of package admin.
-func (r *Replica) Change(ctx context.Context, request operate.Request, preview bool) (api.ChangeResult, error) {
-	n := r.node.Load()
-	if n == nil || !n.cluster.View().Loaded {
-		return api.ChangeResult{}, fmt.Errorf("%s: %w", request.Verb, elect.ErrUnavailable)
-	}
+// change decides a request and, unless it is only a preview, has it written and seen here.
+func (n *node) change(
+	ctx context.Context, in *settingsInForce, request operate.Request, preview bool,
+) (api.ChangeResult, error) {
 	now, err := view.ReadAgain(ctx, n.store, n.cluster.View(), request.Keys())
 	if err != nil {
 		return api.ChangeResult{}, err
 	}
-	s, lists := r.settings.all()
+	s, lists := in.all()
 	d, result, err := operate.Change(ctx, n.changes, operate.StateOf(s, lists, now), request, preview)
 	if err != nil || preview {
 		return result, err
 	}
 	n.awaitSeen(ctx, d)
-	r.publish()
 	return result, nil
 }
 

@@ -102,7 +102,7 @@ func (r *reader) has(text string) bool {
 // watchEvents has n clients watch the events that a replica shows, until the test ends.
 func watchEvents(t *testing.T, r *Replica, n int) []*reader {
 	t.Helper()
-	h := status.New(status.Config{Source: r.Board(), Events: r, Logger: logr.Discard()})
+	h := status.New(status.Config{Source: r.Board(), Events: r.StoreSource(), Logger: logr.Discard()})
 	ctx, stop := context.WithCancel(t.Context())
 	var ended sync.WaitGroup
 	t.Cleanup(func() { stop(); ended.Wait() })

@@ -322,7 +322,7 @@ func TestWeightsAreAppliedToSubscriptions(t *testing.T) {
 			t.Errorf("%s weighs %d", k.Key, k.Weight)
 		}
 	}
-	if got := (&Config{}).member(s, lists).WeightRevisions; len(got) != 1 || got["g"] != 4 {
+	if got := (&Config{}).member(s, lists, false).WeightRevisions; len(got) != 1 || got["g"] != 4 {
 		t.Errorf("the member says %v", got)
 	}
 	made := view.Make(view.Input{Settings: s, Lists: lists}, nil, time.Now())

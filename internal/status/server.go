@@ -45,9 +45,7 @@ type Config struct {
 // Replica is a replica that a handler shows whole.
 type Replica interface {
 	Board() *snapshot.Board
-	snapshot.EventSource
-	snapshot.RunSource
-	snapshot.MutexSource
+	StoreSource() snapshot.StoreSource
 	LogSource
 
 	// Live and Ready are as in [Config].
@@ -58,9 +56,10 @@ type Replica interface {
 // Showing returns the configuration of a handler that shows all of a replica, and what counted has; nil: nothing was
 // counted.
 func Showing(r Replica, counted *metrics.Metrics, log logr.Logger) Config {
+	read := r.StoreSource()
 	return Config{
-		Source: r.Board(), Events: r, Runs: r, Mutexes: r, Logs: r, Registry: metrics.NewRegistry(r.Board(), counted),
-		Live: r.Live, Ready: r.Ready, Logger: log,
+		Source: r.Board(), Events: read, Runs: read, Mutexes: read, Logs: r,
+		Registry: metrics.NewRegistry(r.Board(), counted), Live: r.Live, Ready: r.Ready, Logger: log,
 	}
 }
 
