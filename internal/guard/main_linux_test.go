@@ -240,7 +240,7 @@ func (p *player) do(d deed) error {
 	case "hello":
 		return p.client.Hello(d.For, d.Limit)
 	case "open":
-		return p.client.SessionOpening(ctx, d.Session)
+		return p.client.Announcer.SessionOpening(ctx, d.Session)
 	case "lock":
 		lock, err := takeLock(d.Name)
 		if err != nil {
@@ -249,15 +249,15 @@ func (p *player) do(d deed) error {
 		p.lock = lock // keeps it open
 		return p.client.HoldLock(ctx, lock)
 	case "close":
-		return p.client.SessionClosed(d.Session)
+		return p.client.Announcer.SessionClosed(d.Session)
 	case "heartbeat":
-		return p.client.Deadline(d.Session, wire.DeadlinesFrom(wire.Now(), d.For, d.For*3/4))
+		return p.client.Announcer.Deadline(d.Session, wire.DeadlinesFrom(wire.Now(), d.For, d.For*3/4))
 	case "remote":
-		return p.client.RemoteLease(ctx, key, d.Session, wire.Now().Add(d.For))
+		return p.client.Announcer.RemoteLease(ctx, key, d.Session, wire.Now().Add(d.For))
 	case "inside":
-		return p.client.RunInside(ctx, key, d.Session)
+		return p.client.Announcer.RunInside(ctx, key, d.Session)
 	case "outside":
-		return p.client.RunInsideOver(key, d.Session)
+		return p.client.Announcer.RunInsideOver(key, d.Session)
 	case "stop":
 		p.mu.Lock()
 		run := p.runs[d.Name]
@@ -300,7 +300,7 @@ func (p *player) start(d deed) {
 		defer cancel()
 	}
 	began := time.Now()
-	run, err := p.client.Start(ctx, cmd)
+	run, err := p.client.Commands.Start(ctx, cmd)
 	if err != nil {
 		p.report(event{Event: "refused", Name: d.Name, Error: err.Error(), NotExist: errors.Is(err, fs.ErrNotExist)})
 		return

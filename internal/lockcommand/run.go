@@ -129,15 +129,15 @@ func (r *Run) runCommand(s *session) Outcome {
 	}
 	key := elect.Key(Group + "/" + r.Key)
 	// Should this process stand still at the lease's end, the guard ends it.
-	if err := r.Guard.RunInside(hold, key, id); err != nil {
+	if err := r.Guard.Announcer.RunInside(hold, key, id); err != nil {
 		return guardLost()
 	}
-	defer func() { _ = r.Guard.RunInsideOver(key, id) }()
+	defer func() { _ = r.Guard.Announcer.RunInsideOver(key, id) }()
 	files, err := standardFiles()
 	if err != nil {
 		return cannotStart(err)
 	}
-	p, err := r.Guard.StartPassing(hold, taskrun.Command{
+	p, err := r.Guard.Commands.StartPassing(hold, taskrun.Command{
 		Key: key, Session: id, Token: s.held.Token(), Args: r.Command,
 		Environ: environ(os.Environ(), r.Withheld, r.variables(id, s.held.Token())),
 		Stdin:   files[0], Stdout: files[1], Stderr: files[2],

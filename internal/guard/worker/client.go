@@ -6,9 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,23 +21,17 @@ import (
 // ErrLost says that the guard is gone: the worker must exit, without marking its session.
 var ErrLost = errors.New("the guard is gone")
 
-// startsAtOnce bounds the starts that wait for the guard's answer, and with them the descriptors on their way.
-const startsAtOnce = 64
-
-// Client is the worker's end of the guard. It starts commands (it is a taskrun.Starter) and informs the guard of what
-// it has to know of sessions. All methods may be called concurrently, and none waits for the guard unless it says so.
+// Client is the worker's end of the connection to its guard. All methods may be called concurrently, and none waits for
+// the guard unless it says so.
 type Client struct {
-	conn     *wire.Conn
-	guard    int            // its process
-	cgroup   process.Cgroup // that of all runs; empty: there is none
-	commands *commands
+	Commands  *Commands  // has the guard start commands
+	Announcer *Announcer // informs the guard of sessions and of work
 
-	mu       sync.Mutex
-	sessions map[string]bool // whose processes may still run
-	leaving  bool            // the guard knows that this process exits
-
+	conn    *wire.Conn
+	guard   int            // its process
+	cgroup  process.Cgroup // that of all runs; empty: there is none
+	leaving atomic.Bool    // the guard knows that this process exits
 	silence *silence
-	starts  chan struct{}
 	orders  chan wire.Order
 	signals chan syscall.Signal
 	alarms  chan wire.Alarm
@@ -62,8 +56,8 @@ func Connect() (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		conn: conn, guard: h.PID, cgroup: h.Cgroup, commands: newCommands(), sessions: map[string]bool{},
-		silence: newSilence(), starts: make(chan struct{}, startsAtOnce), orders: make(chan wire.Order, 16),
+		Commands: newCommands(conn), Announcer: &Announcer{conn: conn, sessions: map[string]bool{}},
+		conn: conn, guard: h.PID, cgroup: h.Cgroup, silence: newSilence(), orders: make(chan wire.Order, 16),
 		signals: make(chan syscall.Signal, 16), alarms: make(chan wire.Alarm, 64), used: make(chan wire.Used, 1),
 		lost: make(chan struct{}),
 	}
@@ -89,7 +83,7 @@ func (c *Client) HoldLock(ctx context.Context, lock *os.File) error {
 	if err != nil {
 		return fmt.Errorf("share %s: %w", lock.Name(), err)
 	}
-	return c.written(ctx, "share a lock", wire.HoldLock{}, os.NewFile(uintptr(fd), lock.Name()))
+	return written(ctx, c.conn, "share a lock", wire.HoldLock{}, os.NewFile(uintptr(fd), lock.Name()))
 }
 
 // Orders delivers what the guard asks for. An order that was not taken yet is not repeated.
@@ -129,10 +123,8 @@ func (c *Client) Lost() <-chan struct{} { return c.lost }
 // ctx ends. The guard kills what tasks are left and waits a few seconds for the process to exit. Lost is not closed by
 // it.
 func (c *Client) Close(ctx context.Context) error {
-	c.mu.Lock()
-	c.leaving = true
-	c.mu.Unlock()
-	err := c.written(ctx, "say goodbye", wire.Goodbye{})
+	c.leaving.Store(true)
+	err := written(ctx, c.conn, "say goodbye", wire.Goodbye{})
 	c.conn.Shut(wire.ErrClosed)
 	c.group.Wait()
 	c.conn.AwaitWriter()
@@ -140,9 +132,9 @@ func (c *Client) Close(ctx context.Context) error {
 }
 
 // written sends a message and waits until it is written, ctx ends, or the guard is gone.
-func (c *Client) written(ctx context.Context, what string, body any, files ...*os.File) error {
+func written(ctx context.Context, conn *wire.Conn, what string, body any, files ...*os.File) error {
 	select {
-	case err := <-c.conn.SendWait(body, files...):
+	case err := <-conn.SendWait(body, files...):
 		return failed(what, err)
 	case <-ctx.Done():
 		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
@@ -160,14 +152,12 @@ func failed(what string, err error) error {
 // lose ends the client when the connection has: unless this process exits anyway, it kills what it can find and then
 // closes Lost.
 func (c *Client) lose() {
-	c.mu.Lock()
-	leaving, sessions := c.leaving, maps.Clone(c.sessions)
-	c.mu.Unlock()
-	groups := c.commands.lose()
+	leaving := c.leaving.Load()
+	groups := c.Commands.lose()
 	if leaving {
 		return
 	}
-	targets{groups: groups, sessions: sessions, cgroup: c.cgroup}.kill(time.Now().Add(killFor))
+	targets{groups: groups, sessions: c.Announcer.announced(), cgroup: c.cgroup}.kill(time.Now().Add(killFor))
 	close(c.lost)
 }
 
@@ -176,11 +166,11 @@ func (c *Client) handle(m wire.Message) {
 	c.silence.heard()
 	switch b := m.Body.(type) {
 	case wire.Started:
-		c.commands.progress(b.ID, b, b.Error != "")
+		c.Commands.progress(b.ID, b, b.Error != "")
 	case wire.Exited:
-		c.commands.progress(b.ID, b, false)
+		c.Commands.progress(b.ID, b, false)
 	case wire.Gone:
-		c.commands.progress(b.ID, b, true)
+		c.Commands.progress(b.ID, b, true)
 	case wire.Order:
 		offer(c.orders, b)
 	case wire.Signalled:

@@ -20,12 +20,30 @@ import (
 // ErrRefused says that the guard did not start a command, for a reason of its own.
 var ErrRefused = errors.New("refused by the guard")
 
-var _ taskrun.Starter = (*Client)(nil)
+// startsAtOnce bounds the starts that wait for the guard's answer, and with them the descriptors on their way.
+const startsAtOnce = 64
+
+// Commands has the guard start commands, and follows those that have not ended yet. Its methods may be called
+// concurrently. The zero value is not ready: see [Connect].
+type Commands struct {
+	conn   *wire.Conn
+	starts chan struct{} // has an element for each start that waits for the guard's answer
+
+	mu   sync.Mutex
+	next uint64
+	byID map[uint64]*command // those that have not ended
+}
+
+var _ taskrun.Starter = (*Commands)(nil)
+
+func newCommands(conn *wire.Conn) *Commands {
+	return &Commands{conn: conn, starts: make(chan struct{}, startsAtOnce), byID: map[uint64]*command{}}
+}
 
 // Start has the guard start a command. It returns once that runs, or with an error that says nothing of it is left. So
 // when ctx ends first, it still waits until what was started is gone.
-func (c *Client) Start(ctx context.Context, cmd taskrun.Command) (taskrun.Process, error) {
-	p, err := c.StartPassing(ctx, cmd)
+func (s *Commands) Start(ctx context.Context, cmd taskrun.Command) (taskrun.Process, error) {
+	p, err := s.StartPassing(ctx, cmd)
 	if err != nil {
 		return nil, err // without a type: a nil of one is none
 	}
@@ -40,7 +58,7 @@ type Process interface {
 }
 
 // StartPassing is Start for a command that is to be passed signals.
-func (c *Client) StartPassing(ctx context.Context, cmd taskrun.Command) (Process, error) {
+func (s *Commands) StartPassing(ctx context.Context, cmd taskrun.Command) (Process, error) {
 	m := wire.Start{
 		Key: cmd.Key, Session: cmd.Session, Token: cmd.Token, Args: cmd.Args, Env: cmd.Environ, Dir: cmd.Dir,
 	}
@@ -51,19 +69,19 @@ func (c *Client) StartPassing(ctx context.Context, cmd taskrun.Command) (Process
 		return nil, fmt.Errorf("start %s: %w", cmd.Key, err)
 	}
 	select {
-	case c.starts <- struct{}{}:
-		defer func() { <-c.starts }()
+	case s.starts <- struct{}{}:
+		defer func() { <-s.starts }()
 	case <-ctx.Done():
 		process.CloseFiles(files...)
 		return nil, fmt.Errorf("start %s: %w", cmd.Key, context.Cause(ctx))
-	case <-c.conn.Down():
+	case <-s.conn.Down():
 		process.CloseFiles(files...)
 		return nil, fmt.Errorf("start %s: %w", cmd.Key, ErrLost)
 	}
-	p := c.commands.register(c.conn)
+	p := s.register()
 	m.ID = p.id
-	if err := c.conn.Send(m, files...); err != nil {
-		c.commands.forget(p.id)
+	if err := s.conn.Send(m, files...); err != nil {
+		s.forget(p.id)
 		return nil, failed("start "+string(cmd.Key), err)
 	}
 	if err := p.awaitStart(ctx); err != nil {
@@ -71,6 +89,54 @@ func (c *Client) StartPassing(ctx context.Context, cmd taskrun.Command) (Process
 		return nil, fmt.Errorf("start %s: %w", cmd.Key, err)
 	}
 	return p, nil
+}
+
+// register makes a command that is about to be started.
+func (s *Commands) register() *command {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next++
+	p := &command{
+		conn: s.conn, id: s.next,
+		answered: make(chan struct{}), exited: make(chan struct{}), gone: make(chan struct{}),
+	}
+	s.byID[p.id] = p
+	return p
+}
+
+func (s *Commands) forget(id uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byID, id)
+}
+
+// progress passes on what became of a command, which is over with the last of it.
+func (s *Commands) progress(id uint64, body any, last bool) {
+	s.mu.Lock()
+	p := s.byID[id]
+	if last {
+		delete(s.byID, id)
+	}
+	s.mu.Unlock()
+	if p != nil {
+		p.progress(body)
+	}
+}
+
+// lose ends all commands as far as is known, and returns their groups.
+func (s *Commands) lose() (groups map[int]bool) {
+	s.mu.Lock()
+	lost := s.byID
+	s.byID = map[uint64]*command{}
+	s.mu.Unlock()
+	groups = map[int]bool{}
+	for _, p := range lost {
+		if pid := p.PID(); pid > 0 {
+			groups[pid] = true
+		}
+		p.lost()
+	}
+	return groups
 }
 
 // passFiles returns the files to pass with a start, and notes in it which is which. One may serve for two.
@@ -234,63 +300,6 @@ func (p *command) Gone() <-chan struct{} { return p.gone }
 
 // Exit is how the command ended; valid once Exited is closed.
 func (p *command) Exit() taskrun.Exit { return p.exit }
-
-// commands are those of a worker that have not ended yet. Its methods may be called concurrently.
-type commands struct {
-	mu   sync.Mutex
-	next uint64
-	byID map[uint64]*command
-}
-
-func newCommands() *commands { return &commands{byID: map[uint64]*command{}} }
-
-// register makes a command that is about to be started over conn.
-func (s *commands) register(conn *wire.Conn) *command {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.next++
-	p := &command{
-		conn: conn, id: s.next,
-		answered: make(chan struct{}), exited: make(chan struct{}), gone: make(chan struct{}),
-	}
-	s.byID[p.id] = p
-	return p
-}
-
-func (s *commands) forget(id uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.byID, id)
-}
-
-// progress passes on what became of a command, which is over with the last of it.
-func (s *commands) progress(id uint64, body any, last bool) {
-	s.mu.Lock()
-	p := s.byID[id]
-	if last {
-		delete(s.byID, id)
-	}
-	s.mu.Unlock()
-	if p != nil {
-		p.progress(body)
-	}
-}
-
-// lose ends all commands as far as is known, and returns their groups.
-func (s *commands) lose() (groups map[int]bool) {
-	s.mu.Lock()
-	lost := s.byID
-	s.byID = map[uint64]*command{}
-	s.mu.Unlock()
-	groups = map[int]bool{}
-	for _, p := range lost {
-		if pid := p.PID(); pid > 0 {
-			groups[pid] = true
-		}
-		p.lost()
-	}
-	return groups
-}
 
 // killFor is how long a worker that lost its guard goes on looking for processes to kill.
 const killFor = 500 * time.Millisecond

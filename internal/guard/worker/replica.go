@@ -34,9 +34,9 @@ func NewReplica(client *Client, place *Place, leases Leases, log logr.Logger) *R
 	return &Replica{Sessions: Sessions{Client: client, Log: log}, place: place, leases: leases}
 }
 
-// Start has the guard start a command: see [Client.Start].
+// Start has the guard start a command: see [Commands.Start].
 func (g *Replica) Start(ctx context.Context, cmd taskrun.Command) (taskrun.Process, error) {
-	return g.Client.Start(ctx, cmd)
+	return g.Client.Commands.Start(ctx, cmd)
 }
 
 // MeasureCPU is [Client.MeasureCPU]. What it measures comes from Loads.
@@ -88,16 +88,16 @@ func (g *Replica) placed(err error) error {
 // RunInside informs the guard of a run that works in this process, before it begins, and when it is over.
 func (g *Replica) RunInside(key elect.Key, session string, over bool) error {
 	if over {
-		err := g.Client.RunInsideOver(key, session)
+		err := g.Client.Announcer.RunInsideOver(key, session)
 		g.Note(err)
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), WriteLimit)
 	defer cancel()
-	err := g.Client.RunInside(ctx, key, session)
+	err := g.Client.Announcer.RunInside(ctx, key, session)
 	g.Note(err)
 	if err != nil {
-		g.Note(g.Client.RunInsideOver(key, session)) // it may be written after all
+		g.Note(g.Client.Announcer.RunInsideOver(key, session)) // it may be written after all
 	}
 	return err
 }
@@ -106,7 +106,7 @@ func (g *Replica) RunInside(key elect.Key, session string, over bool) error {
 // stopped. Those who free the key should this process die go by it.
 func (g *Replica) RemoteLease(key elect.Key, session string, until time.Time) error {
 	if until.IsZero() {
-		err := g.Client.RemoteLeaseOver(key, session)
+		err := g.Client.Announcer.RemoteLeaseOver(key, session)
 		g.Note(err)
 		return err
 	}
@@ -115,7 +115,7 @@ func (g *Replica) RemoteLease(key elect.Key, session string, until time.Time) er
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), WriteLimit)
 	defer cancel()
-	err := g.Client.RemoteLease(ctx, key, session, wire.Now().Add(time.Until(until)))
+	err := g.Client.Announcer.RemoteLease(ctx, key, session, wire.Now().Add(time.Until(until)))
 	g.Note(err)
 	return err
 }
@@ -133,21 +133,21 @@ func (g *Replica) Assigning(session string, key elect.Key) error {
 	if err := g.lasting(key, session, g.leases.Application); err != nil {
 		return err
 	}
-	err := g.Client.ApplicationKey(key, session, false)
+	err := g.Client.Announcer.ApplicationKey(key, session, false)
 	g.Note(err)
 	return err
 }
 
 // Released notes that nothing of a key runs in the application.
 func (g *Replica) Released(session string, key elect.Key) {
-	g.Note(g.Client.ApplicationKey(key, session, true))
+	g.Note(g.Client.Announcer.ApplicationKey(key, session, true))
 }
 
 // ValidFor notes that the application may go on for so long, before it is promised that.
 func (g *Replica) ValidFor(d time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), WriteLimit)
 	defer cancel()
-	err := g.Client.ApplicationValid(ctx, wire.Now().Add(d))
+	err := g.Client.Announcer.ApplicationValid(ctx, wire.Now().Add(d))
 	g.Note(err)
 	return err
 }
