@@ -84,7 +84,7 @@ func TestStrangersHoldUpNoOperator(t *testing.T) {
 							for n := 0; ctx.Err() == nil; n++ {
 								word := fmt.Sprintf("%d-%d-%d", client, i, n)
 								if strings.Contains(path, "continue") {
-									q := query{scope: "/api/v1/events?"}
+									q := query{paging: paging{scope: "/api/v1/events?"}}
 									word = q.next(word, time.Now())
 								}
 								asked.Add(1)

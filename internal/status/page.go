@@ -194,7 +194,7 @@ func (s *server) plainView(snapshot *snapshot.Cluster, q *query, filter plainFil
 		Style:  template.CSS(readPage().style), //nolint:gosec // the style is embedded
 		Status: &snapshot.Status, All: len(tasks), Filter: filter,
 	}
-	words := slices.Compact(slices.Sorted(strings.FieldsSeq(q.q)))
+	words := slices.Compact(slices.Sorted(strings.FieldsSeq(q.text)))
 	for i := range tasks {
 		t := shownTask(&tasks[i], q.hidden)
 		if !q.inState(string(t.State)) || !hasWords(words, t) {
