@@ -20,21 +20,27 @@ import (
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
-// access is the way to the database.
-type access struct {
-	log        logr.Logger
-	cluster    string
-	database   string
-	timeout    time.Duration
-	causes     *engine.Causes
-	standalone bool
-	identity   string // of the store; empty: unknown
-	existing   bool   // few calls are expected
+// links make the clients of a database, and others in their place when what they were made from is renewed.
+type links struct {
+	log      logr.Logger
+	causes   *engine.Causes
+	timeout  time.Duration
+	existing bool // few calls are expected
 
 	source   *storeuri.Source[origin]
 	life     *engine.Life // of what replaces clients
 	now      atomic.Pointer[clients]
 	renewing atomic.Bool
+}
+
+// access is the way to one store in a database.
+type access struct {
+	*links
+
+	cluster    string
+	database   string
+	standalone bool
+	identity   string // of the store; empty: unknown
 }
 
 // clients are those of a store. Heartbeats and all else of sessions go over a client of their own, unless few calls are
@@ -46,8 +52,8 @@ type clients struct {
 	direct             bool // the URI names one server, and no other is to be looked for
 }
 
-// clients are those of now: others take their place when what they were made from is renewed.
-func (a *access) clients() *clients { return a.now.Load() }
+// clients are those of now.
+func (l *links) clients() *clients { return l.now.Load() }
 
 // collection is where documents of a kind are, by the client they go over.
 func (a *access) collection(kind driver.Kind) *mongo.Collection {
@@ -68,6 +74,9 @@ func collectionName(cluster string, kind driver.Kind) string {
 	return cluster + "." + kind.Info().Plural
 }
 
+// schemaName is the collection that holds the version of the layout.
+func (a *access) schemaName() string { return a.cluster + ".schema" }
+
 // Connections of each client, to the primary. Batches of claims are at most batchesAtOnce at a time; the rest is for
 // single changes, reads and the watch. With fewer than these, a thousand keys are handed over more slowly.
 const (
@@ -85,24 +94,24 @@ const (
 )
 
 // connect makes the first clients. They reach the database when it is set up.
-func (a *access) connect(ctx context.Context) error {
-	made, err := a.make(ctx, a.source.Get())
+func (l *links) connect(ctx context.Context) error {
+	made, err := l.make(ctx, l.source.Get())
 	if err == nil {
-		a.now.Store(made)
+		l.now.Store(made)
 	}
 	return err
 }
 
 // make makes both clients, or one for both where few calls are expected. For mongodb+srv the driver asks the DNS
 // meanwhile, which takes no context: it is left behind when ctx ends.
-func (a *access) make(ctx context.Context, from origin) (*clients, error) {
+func (l *links) make(ctx context.Context, from origin) (*clients, error) {
 	type result struct {
 		made *clients
 		err  error
 	}
 	done := make(chan result, 1)
 	go func() {
-		made, err := a.dial(ctx, from)
+		made, err := l.dial(ctx, from)
 		done <- result{made, err}
 	}()
 	select {
@@ -114,23 +123,23 @@ func (a *access) make(ctx context.Context, from origin) (*clients, error) {
 	}
 }
 
-func (a *access) dial(ctx context.Context, from origin) (made *clients, err error) {
+func (l *links) dial(ctx context.Context, from origin) (made *clients, err error) {
 	pool := uint64(poolSize)
-	if a.existing {
+	if l.existing {
 		pool = fewPoolSize
 	}
-	made = &clients{from: from, common: newRenewal(a.timeout, a.renew)}
-	o := a.clientOptions(from.uri, pool, made.common)
+	made = &clients{from: from, common: newRenewal(l.timeout, l.renew)}
+	o := l.clientOptions(from.uri, pool, made.common)
 	made.direct = o.Direct != nil && *o.Direct
 	if made.client, err = mongo.Connect(o); err != nil {
 		return nil, refused(err)
 	}
-	if a.existing {
+	if l.existing {
 		made.heartbeats, made.own = made.client, made.common
 		return made, nil
 	}
-	made.own = newRenewal(a.timeout, a.renew)
-	if made.heartbeats, err = mongo.Connect(a.clientOptions(from.uri, heartbeatPoolSize, made.own)); err != nil {
+	made.own = newRenewal(l.timeout, l.renew)
+	if made.heartbeats, err = mongo.Connect(l.clientOptions(from.uri, heartbeatPoolSize, made.own)); err != nil {
 		_ = made.client.Disconnect(ctx)
 		return nil, refused(err)
 	}
@@ -158,7 +167,7 @@ func (c *clients) disconnect(ctx context.Context) error {
 }
 
 // clientOptions are the URI's, with what the protocol needs on top.
-func (a *access) clientOptions(uri string, pool uint64, conns *renewal) *options.ClientOptions {
+func (l *links) clientOptions(uri string, pool uint64, conns *renewal) *options.ClientOptions {
 	journal := true
 	o := options.Client().ApplyURI(uri)
 	if o.MaxPoolSize == nil || *o.MaxPoolSize < pool && *o.MaxPoolSize != 0 {
@@ -173,8 +182,8 @@ func (a *access) clientOptions(uri string, pool uint64, conns *renewal) *options
 		SetReadConcern(readconcern.Majority()).
 		SetReadPreference(readpref.Primary()).
 		SetRetryWrites(true).SetRetryReads(true).
-		SetServerSelectionTimeout(a.timeout).
-		SetConnectTimeout(max(a.timeout, minConnectTimeout)).
-		SetHeartbeatInterval(min(max(a.timeout/2, minHeartbeat), maxHeartbeat)).
+		SetServerSelectionTimeout(l.timeout).
+		SetConnectTimeout(max(l.timeout, minConnectTimeout)).
+		SetHeartbeatInterval(min(max(l.timeout/2, minHeartbeat), maxHeartbeat)).
 		SetMinPoolSize(pool / 4) // a hand-over must not wait for a connection to be made
 }

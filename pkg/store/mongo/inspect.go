@@ -40,34 +40,26 @@ func (b *backend) Inspect(ctx context.Context) (driver.Inspection, error) {
 		Server: "MongoDB " + build.Version,
 		Settings: append(settings,
 			driver.Setting{Name: "writeConcern", Value: "majority, j: true (set by shardctl)", Holds: true},
-			driver.Setting{Name: "readConcern", Value: b.readConcern() + " (set by shardctl)", Holds: true},
+			driver.Setting{Name: "readConcern", Value: b.readConcern().Level + " (set by shardctl)", Holds: true},
 		),
 	}, nil
 }
 
 // journalDefault is the set's writeConcernMajorityJournalDefault. Without it a majority may not have on disk what reads
 // show. Not every user may see it.
-func (a *access) journalDefault(ctx context.Context) (driver.Setting, error) {
+func (s *setup) journalDefault(ctx context.Context) (driver.Setting, error) {
 	const name = "writeConcernMajorityJournalDefault"
 	var reply struct {
 		Config struct {
 			Journalled *bool `bson:"writeConcernMajorityJournalDefault"` // nil: true
 		} `bson:"config"`
 	}
-	err := a.clients().client.Database("admin").RunCommand(ctx, bson.D{{Key: "replSetGetConfig", Value: 1}}).Decode(&reply)
+	err := s.clients().client.Database("admin").RunCommand(ctx, bson.D{{Key: "replSetGetConfig", Value: 1}}).Decode(&reply)
 	if hasCode(err, codeUnauthorized) {
 		return driver.Setting{Name: name, Value: "not shown to this user", Holds: true}, nil
 	}
 	holds := reply.Config.Journalled == nil || *reply.Config.Journalled
 	return driver.Setting{Name: name, Value: strconv.FormatBool(holds), Want: "true", Holds: holds, Forgets: true}, err
-}
-
-// readConcern is what linearizable reads ask for.
-func (a *access) readConcern() string {
-	if a.standalone {
-		return "local" // one member: what it has acknowledged is what there is
-	}
-	return "linearizable"
 }
 
 // settings are what the set-up of the servers has to do with durability.

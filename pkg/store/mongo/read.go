@@ -54,13 +54,17 @@ func (r *reader) dated(page engine.Page) engine.Page {
 	return page
 }
 
+// readConcern is what reads by id ask for.
+func (r *reader) readConcern() *readconcern.ReadConcern {
+	if r.standalone {
+		return readconcern.Local() // one member: what it has acknowledged is what there is
+	}
+	return readconcern.Linearizable()
+}
+
 // byID reads at most a batch of documents by their ids, linearizably. The error is the driver's.
 func (r *reader) byID(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
-	concern := readconcern.Linearizable()
-	if r.standalone {
-		concern = readconcern.Local()
-	}
-	c := r.collection(kind).Clone(options.Collection().SetReadConcern(concern))
+	c := r.collection(kind).Clone(options.Collection().SetReadConcern(r.readConcern()))
 	filter := bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: ids}}}}
 	opts := options.Find().SetBatchSize(driver.MaxBatch + 1)
 	if p := projection(kind, false); p != nil {

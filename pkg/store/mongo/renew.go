@@ -54,36 +54,36 @@ func originOf(uri string) (origin, error) {
 
 // renew has other clients take the place of those there are, when what these were made from was renewed: the driver
 // keeps what it was made with. It is called for each connection, and waits for nothing.
-func (a *access) renew() {
-	was := a.clients()
-	if was == nil || !a.renewing.CompareAndSwap(false, true) {
+func (l *links) renew() {
+	was := l.clients()
+	if was == nil || !l.renewing.CompareAndSwap(false, true) {
 		return
 	}
-	from := a.source.Get()
-	if from == was.from || !a.life.Go(func() {
-		defer a.renewing.Store(false)
-		a.replace(from)
+	from := l.source.Get()
+	if from == was.from || !l.life.Go(func() {
+		defer l.renewing.Store(false)
+		l.replace(from)
 	}) {
-		a.renewing.Store(false)
+		l.renewing.Store(false)
 	}
 }
 
 // replace makes clients and uses them once they have reached the primary. Until then those there are serve: what is
 // renewed may not be whole yet, or not known to the servers.
-func (a *access) replace(from origin) {
-	ctx, cancel := context.WithTimeout(a.life.Context(), engine.Limit(a.timeout))
+func (l *links) replace(from origin) {
+	ctx, cancel := context.WithTimeout(l.life.Context(), engine.Limit(l.timeout))
 	defer cancel()
-	made, err := a.make(ctx, from)
+	made, err := l.make(ctx, from)
 	if err == nil {
 		err = made.client.Ping(ctx, nil)
 	}
 	if err != nil {
-		a.log.V(1).Info("The primary cannot be reached with renewed credentials", "error",
-			a.causes.Describe(err).Error())
+		l.log.V(1).Info("The primary cannot be reached with renewed credentials", "error",
+			l.causes.Describe(err).Error())
 		_ = made.disconnect(ctx) // nothing was done by them
 		return
 	}
-	_ = a.now.Swap(made).disconnect(ctx) // calls that are under way fail, and are repeated by the new ones
+	_ = l.now.Swap(made).disconnect(ctx) // calls that are under way fail, and are repeated by the new ones
 }
 
 // logIns are the codes by which a server says that a connection has not, or no longer, the rights of its user:

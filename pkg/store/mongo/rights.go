@@ -124,9 +124,9 @@ func (l *login) lacks(database string, r right) []string {
 }
 
 // resource is how errors name a collection, or the database.
-func (a *access) resource(collection string) string {
+func (s *setup) resource(collection string) string {
 	if collection == "" {
-		return "database " + a.database
+		return "database " + s.database
 	}
-	return a.database + "." + collection
+	return s.database + "." + collection
 }

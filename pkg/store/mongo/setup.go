@@ -190,9 +190,6 @@ func unseenSharding(ns string) driver.Problem {
 // keyedByID says whether a shard key is _id alone, ranged or hashed.
 func keyedByID(key bson.D) bool { return len(key) == 1 && key[0].Key == fieldID }
 
-// schemaName is the collection that holds the version of the layout.
-func (a *access) schemaName() string { return a.cluster + ".schema" }
-
 // checkSchema writes the version of the layout where there is none, and refuses another one before anything else is
 // touched.
 func (s *setup) checkSchema(ctx context.Context) error {

@@ -100,8 +100,11 @@ func newBackend(ctx context.Context, opts Options) (*backend, error) {
 	}
 	return &backend{
 		setup: &setup{reader: &reader{access: &access{
-			log: opts.Logger, cluster: opts.Cluster, database: opts.Database, timeout: opts.Timeout,
-			existing: opts.Existing, causes: causes(source.Hidden), source: source, life: engine.NewLife(ctx, 0),
+			links: &links{
+				log: opts.Logger, causes: causes(source.Hidden), timeout: opts.Timeout, existing: opts.Existing,
+				source: source, life: engine.NewLife(ctx, 0),
+			},
+			cluster: opts.Cluster, database: opts.Database,
 		}}},
 		dropped: make(chan struct{}, 1),
 	}, nil
