@@ -2,19 +2,16 @@ package redis
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store/driver"
@@ -30,6 +27,8 @@ var (
 	errNotGood = errors.New("no majority of the nodes has it under one identity of the master")
 	// errNodes says that more servers hold the data than were configured.
 	errNodes = errors.New("too many nodes")
+	// errForeign says that a change was decided on another lineage than the one that the server follows.
+	errForeign = errors.New("the store follows another lineage than the one that the change was decided on")
 )
 
 // reply is what a script returned, from behind the first word.
@@ -305,149 +304,4 @@ func (e *exchange) warn(err error) {
 	if last := e.warned.Swap(&text); last == nil || *last != text {
 		e.log.Error(err, "No key can be claimed in Redis as it is set up")
 	}
-}
-
-// errForeign says that a change was decided on another lineage than the one that the server follows.
-var errForeign = errors.New("the store follows another lineage than the one that the change was decided on")
-
-func bit(b bool) string {
-	if b {
-		return "1"
-	}
-	return "0"
-}
-
-// tracker is what a client knows of the server it talks to. Its methods may be called concurrently.
-type tracker struct {
-	mu       sync.Mutex
-	identity string        // under which scripts are to run; empty: not known
-	since    time.Time     // arrival of the good reply from which its time counts; zero: there was none
-	waited   time.Duration // for which good replies had come by then: to others, as the gate kept it
-	good     string        // the lineage of the last good reply
-	high     int64         // the largest revision seen or written, in any lineage
-}
-
-// lineage is an identity without the number of synchronizations.
-func lineage(identity string) string {
-	if at := strings.LastIndexByte(identity, '/'); at >= 0 {
-		return identity[:at]
-	}
-	return ""
-}
-
-func (c *tracker) expected() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.identity
-}
-
-// saw takes note of an identity that some reply has shown; empty: of none. Which of two is newer cannot be known, so
-// any other begins again.
-func (c *tracker) saw(identity string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if identity != c.identity {
-		c.identity, c.since, c.waited = identity, time.Time{}, 0
-	}
-}
-
-// arrived takes note of a good reply, which shows for how long such have come, to others as well. False: another
-// identity was seen meanwhile, so that the reply counts for nothing.
-func (c *tracker) arrived(identity string, waited time.Duration, now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if identity != c.identity {
-		return false
-	}
-	if c.since.IsZero() || waited > c.waited+now.Sub(c.since) {
-		c.since, c.waited = now, waited
-	}
-	c.good = lineage(identity)
-	return true
-}
-
-// proven is the lineage of the last good reply.
-func (c *tracker) proven() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.good
-}
-
-// age is for how long good replies have come under this identity, from the arrival of the first: to this client, and
-// to others before it as far as it has read that. Those who wait at the same time do not add up.
-func (c *tracker) age(identity string, now time.Time) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if identity != c.identity || c.since.IsZero() {
-		return 0
-	}
-	return c.waited + now.Sub(c.since)
-}
-
-// rise keeps the largest revision, and returns it. Those beyond [driver.MaxMark] were written out of band.
-func (c *tracker) rise(revs ...int64) int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, rev := range revs {
-		if rev > c.high && rev <= driver.MaxMark {
-			c.high = rev
-		}
-	}
-	return c.high
-}
-
-// The driver would log to standard error, past every setting. What fails is in errors.
-func init() { redis.SetLogger(&logging.VoidLogger{}) }
-
-var (
-	//go:embed lua/identity.lua
-	identityText string
-	//go:embed lua/prelude.lua
-	preludeText string
-	//go:embed lua/look.lua
-	lookText string
-	//go:embed lua/setup.lua
-	setupText string
-	//go:embed lua/init.lua
-	initText string
-	//go:embed lua/read.lua
-	readText string
-	//go:embed lua/list.lua
-	listText string
-	//go:embed lua/apply.lua
-	applyText string
-	//go:embed lua/poll.lua
-	pollText string
-
-	setupScript = newScript(setupText)
-	initScript  = newScript(initText)
-	readScript  = newScript(readText)
-	listScript  = newScript(listText)
-	applyScript = newScript(applyText)
-	pollScript  = newScript(pollText)
-)
-
-// look is the second look, always sent whole: a server that does not know its hash would answer too late.
-func look(keys keyspace) []any { return []any{"EVAL", identityText + lookText, 1, keys.gate()} }
-
-// script is a Lua script with its hash, by which a server that has run it before finds it.
-type script struct{ text, hash string }
-
-func newScript(body string) script {
-	text := identityText + preludeText + body
-	return script{text, redis.NewScript(text).Hash()}
-}
-
-// command is the script as a command: by its hash, or whole.
-func (s script) command(whole bool, keys []string, args []any) []any {
-	name, what := "EVALSHA", s.hash
-	if whole {
-		name, what = "EVAL", s.text
-	}
-	all := make([]any, 0, 3+len(keys)+len(args))
-	all = append(all, name, what, len(keys))
-	for _, key := range keys {
-		all = append(all, key)
-	}
-	return append(all, args...)
 }

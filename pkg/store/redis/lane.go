@@ -11,12 +11,16 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
+
+// The driver would log to standard error, past every setting. What fails is in errors.
+func init() { redis.SetLogger(&logging.VoidLogger{}) }
 
 // lane is one connection, used by one call at a time. Its methods may be called concurrently.
 type lane struct {

@@ -241,3 +241,10 @@ func known(field int, text string) bool {
 	}
 	return field != 0 || !strings.HasPrefix(digits, "0")
 }
+
+func bit(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
