@@ -23,7 +23,7 @@ type interchange struct {
 
 // improve makes loads more even. Each step makes the sum of squares of the loads smaller, so it ends. Where it ends it
 // would do nothing the next time. Items that are not at home go first: to put them elsewhere costs no move.
-func (p *packing) improve() {
+func improve(p *packing) {
 	x := &interchange{packing: p, lighter: make([]int32, len(p.items))}
 	for i := range p.bins {
 		if p.bins[i].load > 0 || p.bins[i].free > 0 {

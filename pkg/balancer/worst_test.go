@@ -203,7 +203,7 @@ func TestSwapsExamineFewCandidates(t *testing.T) {
 					pack.bins[i].free = p.limit[i]
 				}
 				pack.sendHome(func(key int32) (int, bool) { return int(p.home[key]), true })
-				pack.pack(false)
+				share(&pack, false)
 				if limit := 100 * keys; pack.examined > limit {
 					t.Errorf("%d candidates examined, want at most %d", pack.examined, limit)
 				}
