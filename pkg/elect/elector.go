@@ -111,16 +111,16 @@ func (e *Elector) Close(ctx context.Context) error {
 // does. The ID is empty before the first session is open. It is for those who keep documents of their own under the
 // session: others may take them over once its document says that it is dead.
 func (e *Elector) Session() (id string, valid bool) {
-	id = e.loop.Session()
-	return id, e.loop.Valid(id)
+	id = e.loop.Lease.Session()
+	return id, e.loop.Lease.Valid(id)
 }
 
 // SessionDeadline is this process's session, and the time until nothing of its work may be alive any more unless the
 // lease is renewed before: 0 or less when that moment has come, also for work of a session that was lost and has no
 // successor yet. The ID is empty before the first session is open.
 func (e *Elector) SessionDeadline() (id string, left time.Duration) {
-	id = e.loop.Session()
-	left, ok := e.loop.UntilHard(id)
+	id = e.loop.Lease.Session()
+	left, ok := e.loop.Lease.UntilHard(id)
 	if !ok {
 		return id, 0
 	}

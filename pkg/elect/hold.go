@@ -96,7 +96,7 @@ func (h *Hold) Detachable(d time.Duration) error {
 		return fmt.Errorf("detach %.80q: %v: must be above 0", h.name, d)
 	case h.Shared():
 		return fmt.Errorf("detach %.80q: %w", h.name, ErrShared)
-	case !h.calls.in().loop.HasClock():
+	case !h.calls.in().loop.Clock.Known():
 		return fmt.Errorf("detach %.80q: %w", h.name, ErrNoClock)
 	}
 	return nil
@@ -153,7 +153,7 @@ func (h *Hold) check() {
 func (h *Hold) end(cause error) {
 	h.cancel(cause)
 	h.lease.lost.Store(true)
-	h.calls.in().loop.Unwatch(h.run)
+	h.calls.in().loop.Watchdog.Remove(h.run)
 }
 
 // holdRun has the watchdog end a hold.

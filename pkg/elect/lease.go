@@ -77,13 +77,13 @@ func (l *Lease) Token() int64 { return l.token.Load() }
 
 // Valid says whether work may go on now. It asks only the local clock.
 func (l *Lease) Valid() bool {
-	return !l.lost.Load() && l.of.in().loop.Valid(l.session)
+	return !l.lost.Load() && l.of.in().loop.Lease.Valid(l.session)
 }
 
 // Deadline is the moment, on the local clock, at which nothing of the work may be alive any more unless the lease is
 // renewed before. It moves on with each acknowledged heartbeat. The zero time says the lease is lost.
 func (l *Lease) Deadline() time.Time {
-	left, ok := l.of.in().loop.UntilHard(l.session)
+	left, ok := l.of.in().loop.Lease.UntilHard(l.session)
 	if l.lost.Load() || !ok {
 		return time.Time{}
 	}
@@ -225,7 +225,7 @@ func (v *fencedValue) SetValue(ctx context.Context, value []byte) error {
 
 // left is how long work under the lease may go on from now on if the lease is not renewed; 0 or less: no longer.
 func (l *Lease) left() time.Duration {
-	if left, ok := l.of.in().loop.UntilHard(l.session); ok && l.Valid() {
+	if left, ok := l.of.in().loop.Lease.UntilHard(l.session); ok && l.Valid() {
 		return left
 	}
 	return 0
@@ -270,7 +270,7 @@ func (v *fencedValue) do(ctx context.Context, op protocol.ValueOp, value []byte)
 
 func (v *fencedValue) step(ev protocol.ValueEvent) protocol.ValueAction {
 	var act protocol.ValueAction
-	ev.Clock = v.l.of.in().loop.Revisions()
+	ev.Clock = v.l.of.in().loop.Clock.Revisions()
 	v.m, act = v.m.Step(ev)
 	return act
 }

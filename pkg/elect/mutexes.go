@@ -103,12 +103,12 @@ func (m Mutexes) checkClock(ctx context.Context, request MutexRequest) error {
 	if request.AtLeast <= 0 || !m.calls.loop.Started() {
 		return nil
 	}
-	if m.calls.loop.Revisions() == 0 {
+	if m.calls.loop.Clock.Revisions() == 0 {
 		if err := m.awaitReply(ctx); err != nil {
 			return err
 		}
 	}
-	if !m.calls.loop.HasClock() {
+	if !m.calls.loop.Clock.Known() {
 		return ErrNoClock
 	}
 	return nil
@@ -307,6 +307,6 @@ func (mc *mutexCalls) begin(h *Hold, r engine.MutexResult) {
 	h.slot = r.Slot
 	h.lease = newLease(mc, r.Session, record.NewKey(valuesOfMutexes, h.name), r.Token, TaskStatus{})
 	h.run = &loop.WatchedRun{Run: holdRun{h}, Key: h.lease.key, Session: r.Session, Harmless: true}
-	mc.loop.Watch(h.run)
-	mc.loop.Begun(h.run)
+	mc.loop.Watchdog.Add(h.run)
+	mc.loop.Watchdog.Begun(h.run)
 }

@@ -130,9 +130,9 @@ func (r *keyRun) begin(next Runnable) {
 	l := r.loop
 	a := &loop.WatchedRun{Run: next, Key: r.key, Session: r.lease.session}
 	r.active = append(r.active, a)
-	l.Watch(a)
+	l.Watchdog.Add(a)
 	next.Start(r.lease, func(err error) {
-		l.Unwatch(a)
+		l.Watchdog.Remove(a)
 		l.Post(func(n *engine.Engine) {
 			if err != nil {
 				r.log.V(1).Info("A run ended", "key", r.key, "error", err.Error())
@@ -140,7 +140,7 @@ func (r *keyRun) begin(next Runnable) {
 			r.returned(n, a)
 		})
 	})
-	l.Begun(a)
+	l.Watchdog.Begun(a)
 }
 
 // returned takes note of the end of a run. When the last of a key has ended the key goes on.

@@ -42,7 +42,7 @@
 //
 // What happens at a missed heartbeat? [Self].Tick, in session.go, repeats the write after T/40. protocol.Lease says
 // when D and X come. At D the session's machine says CancelTasks: Session.act makes an effect for all keys of it, and
-// [Keys].All stops each key's run. A held-up loop does not delay that: watchdog.due, in package loop, stops runs at D
+// [Keys].All stops each key's run. A held-up loop does not delay that: Watchdog.due, in package loop, stops runs at D
 // and reports those that are left at X. The other sessions count T from the last heartbeat that they saw: [Peers].Tick,
 // in peers.go, lets protocol.Peer kill it then.
 //

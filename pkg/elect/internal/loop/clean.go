@@ -21,7 +21,7 @@ const (
 type cleaner struct {
 	docs  Documents
 	box   *mailbox
-	times *storeClock
+	times *StoreClock
 }
 
 // removeSessions removes the sessions that have been dead for long and that no lock and no mutex names any more.
@@ -69,7 +69,7 @@ func (c *cleaner) noteDeath(ctx context.Context, s record.Session, now int64, id
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.docs.op)
 	defer cancel()
-	s.Rev, s.Died = protocol.DeadRev(ifRev, c.times.revisions()), now
+	s.Rev, s.Died = protocol.DeadRev(ifRev, c.times.Revisions()), now
 	out, err := c.docs.applyOne(ctx, driver.Change{IfRev: ifRev, Doc: s.Doc()})
 	return errors.Join(out.Err, err)
 }
@@ -272,7 +272,7 @@ func (c *cleaner) removeDeadIn(
 		if err != nil {
 			continue // what else is in it is not ours to drop
 		}
-		left, named := is.Buried(dead, c.times.revisions())
+		left, named := is.Buried(dead, c.times.Revisions())
 		if !named {
 			continue
 		}

@@ -24,16 +24,16 @@ func (c goClock) Now() protocol.Instant {
 	return protocol.Instant{Mono: d, Boot: d}
 }
 
-// storeClock is the store's clock as its replies show it. It may be read concurrently.
-type storeClock struct {
+// StoreClock is the store's clock as its replies show it. It may be read concurrently.
+type StoreClock struct {
 	local  SteadyClock
 	offset atomic.Int64 // the store's clock in ms less the local steady clock in ms
 	rev    atomic.Int64
 }
 
 // now is the store's clock in Unix ms, as the last reply showed it and the local clock carried it on. Before the
-// first reply it is the local wall clock. It is for display and the order of age; revisions follow revisions().
-func (c *storeClock) now() int64 {
+// first reply it is the local wall clock. It is for display and the order of age; revisions follow Revisions.
+func (c *StoreClock) now() int64 {
 	offset := c.offset.Load()
 	if offset == 0 {
 		return wallclock.Now().UnixMilli()
@@ -41,21 +41,21 @@ func (c *storeClock) now() int64 {
 	return offset + c.local.Now().Boot.Milliseconds()
 }
 
-// has says whether a reply has shown a clock.
-func (c *storeClock) has() bool { return c.offset.Load() != 0 }
+// Known reports whether a reply has shown a clock.
+func (c *StoreClock) Known() bool { return c.offset.Load() != 0 }
 
 // ahead is by how much the local wall clock is ahead of the store's; 0 before the first reply. What a reply took on its
 // way is in it.
-func (c *storeClock) ahead() time.Duration {
+func (c *StoreClock) ahead() time.Duration {
 	return time.Duration(wallclock.Now().UnixMilli()-c.now()) * time.Millisecond
 }
 
-// revisions is the clock of new revisions: the largest floor that a reply has shown. It is never carried on locally, so
+// Revisions is the clock of new revisions: the largest floor that a reply has shown. It is never carried on locally, so
 // no revision is ever ahead of the store; 0 before the first reply, and nothing is written then.
-func (c *storeClock) revisions() int64 { return c.rev.Load() }
+func (c *StoreClock) Revisions() int64 { return c.rev.Load() }
 
 // learn takes a reply's wall clock and floor.
-func (c *storeClock) learn(r driver.Reply) {
+func (c *StoreClock) learn(r driver.Reply) {
 	if r.Wall > 0 {
 		c.offset.Store(r.Wall - c.local.Now().Boot.Milliseconds())
 	}
@@ -68,17 +68,17 @@ func (c *storeClock) learn(r driver.Reply) {
 }
 
 // Now is the local steady clock.
-func (c *storeClock) Now() protocol.Instant { return c.local.Now() }
+func (c *StoreClock) Now() protocol.Instant { return c.local.Now() }
 
 // Moment is one look at all clocks.
-func (c *storeClock) Moment() protocol.Moment {
-	return protocol.Moment{Now: c.local.Now(), Clock: c.now(), Rev: c.revisions()}
+func (c *StoreClock) Moment() protocol.Moment {
+	return protocol.Moment{Now: c.local.Now(), Clock: c.now(), Rev: c.Revisions()}
 }
 
 // timedStore is a store whose replies set a clock, but for those of another lineage.
 type timedStore struct {
 	lineageStore
-	clock *storeClock
+	clock *StoreClock
 }
 
 func (s timedStore) Read(ctx context.Context, kind driver.Kind, ids ...string) (driver.Reply, error) {

@@ -8,8 +8,9 @@
 //     what has expired;
 //   - [Documents], which reads and writes the store's documents as records, and [Lineage], by which a reply from
 //     another lineage of the store is a failure;
-//   - the clocks: the machine's steady ones, and the store's as its replies show it;
-//   - the watchdog, which ends runs at their deadlines where the loop is held up;
+//   - the clocks: the machine's steady ones, and the [StoreClock], as the store's replies show it;
+//   - the [Lease], for those who look at the clock without the loop, and the [Watchdog], which ends runs at their
+//     deadlines where the loop is held up;
 //   - the calls that wait for a key;
 //   - the publisher, which makes views of the cluster.
 package loop

@@ -25,7 +25,7 @@ type Documents struct {
 }
 
 // newDocuments reads and writes those of db. Each call belongs to the lineage of its moment: see DecidedOn.
-func newDocuments(db driver.Store, lineage *Lineage, clock *storeClock, op time.Duration, log logr.Logger) Documents {
+func newDocuments(db driver.Store, lineage *Lineage, clock *StoreClock, op time.Duration, log logr.Logger) Documents {
 	return Documents{
 		op: op, store: timedStore{lineageStore{Store: &movedStore{Store: db}, lineage: lineage}, clock}, log: log,
 		malformed: &malformed{},

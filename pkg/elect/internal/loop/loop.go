@@ -20,16 +20,16 @@ import (
 type Loop struct {
 	*mailbox
 
-	cfg      engine.Config // whole once the engine is made
-	observe  func(engine.Event)
-	clock    SteadyClock
-	times    *storeClock
-	lineage  *Lineage
-	docs     Documents
-	watchdog *watchdog
-	page     *publisher
-	work     sync.WaitGroup // all that runs asynchronously
-	ended    error          // why it could not end its session; set before over is closed
+	Lease    *Lease      // that of the session
+	Watchdog *Watchdog   // of runs
+	Clock    *StoreClock // as replies have shown it
+
+	cfg     engine.Config // whole once the engine is made
+	lineage *Lineage
+	docs    Documents
+	page    *publisher
+	work    sync.WaitGroup // all that runs asynchronously
+	ended   error          // why it could not end its session; set before over is closed
 
 	// These are set by Start.
 	ctx    context.Context //nolint:containedctx // of all that runs asynchronously
@@ -44,10 +44,10 @@ type Loop struct {
 // New makes a loop on a store. It fills in the Clock, Store, Cache, NewID and Wake of the engine's configuration.
 // Observe is called by other goroutines as well.
 func New(db driver.Store, clock SteadyClock, cfg engine.Config) *Loop {
-	times := &storeClock{local: clock}
+	lease, times := newLease(cfg.Params, clock), &StoreClock{local: clock}
 	l := &Loop{
-		mailbox: newMailbox(), cfg: cfg, observe: cfg.Observe, clock: clock, times: times, lineage: newLineage(),
-		watchdog: newWatchdog(cfg.Params, clock), page: newPublisher(times, cfg.Log), waiters: newWaiters(),
+		mailbox: newMailbox(), Lease: lease, Watchdog: newWatchdog(lease), Clock: times, cfg: cfg, lineage: newLineage(),
+		page: newPublisher(times, cfg.Log), waiters: newWaiters(),
 	}
 	l.docs = newDocuments(db, l.lineage, times, cfg.Params.Op, cfg.Log)
 	return l
@@ -60,13 +60,20 @@ func (l *Loop) Start(ctx context.Context) error {
 		return errors.New("elect: started before")
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	observe := l.cfg.Observe
 	db := &requests{
-		ctx: l.ctx, work: &l.work, box: l.mailbox, docs: l.docs, lineage: l.lineage, times: l.times,
-		params: l.cfg.Params, log: l.cfg.Log, observe: l.observe, session: l.Session,
+		ctx: l.ctx, work: &l.work, box: l.mailbox, docs: l.docs, lineage: l.lineage, times: l.Clock,
+		params: l.cfg.Params, log: l.cfg.Log, observe: observe, session: l.Lease.Session,
 	}
-	l.cache = engine.NewCache(l.cfg.Params, l.clock.Now())
-	l.cfg.NewID, l.cfg.Clock, l.cfg.Store, l.cfg.Cache = uuid.NewString, l.times, db, l.cache
-	l.cfg.Observe, l.cfg.Wake = l.note, l.waiters.wake
+	l.cache = engine.NewCache(l.cfg.Params, l.Clock.Now())
+	l.cfg.NewID, l.cfg.Clock, l.cfg.Store, l.cfg.Cache = uuid.NewString, l.Clock, db, l.cache
+	l.cfg.Wake = l.waiters.wake
+	l.cfg.Observe = func(x engine.Event) {
+		if x, ok := x.(engine.LeaseChanged); ok {
+			l.Lease.set(x)
+		}
+		observe(x)
+	}
 	l.engine = engine.New(l.cfg)
 	diverged := l.lineageChanged
 	l.lineage.changed.Store(&diverged)
@@ -101,12 +108,6 @@ func (l *Loop) Go(do func()) { l.work.Go(do) }
 // Params are those of the protocol.
 func (l *Loop) Params() protocol.Params { return l.cfg.Params }
 
-// HasClock says whether a reply has shown a clock of the store.
-func (l *Loop) HasClock() bool { return l.times.has() }
-
-// Revisions is the clock of new revisions; 0 before the first reply.
-func (l *Loop) Revisions() int64 { return l.times.revisions() }
-
 // Lineage is that of the store, as last shown.
 func (l *Loop) Lineage() string { return l.lineage.now() }
 
@@ -118,26 +119,6 @@ func (l *Loop) View() *cluster.View { return l.page.view.Load() }
 
 // Changed returns a channel that is closed when a newer View than the present one is there.
 func (l *Loop) Changed() <-chan struct{} { return l.page.changed.Wait() }
-
-// Session is the session that holds the lease; empty before the first.
-func (l *Loop) Session() string { return l.watchdog.session() }
-
-// Valid says whether the session's runs may go on.
-func (l *Loop) Valid(session string) bool { return l.watchdog.valid(session) }
-
-// UntilHard is the time left before X; ok is false when the session is another.
-func (l *Loop) UntilHard(session string) (left time.Duration, ok bool) {
-	return l.watchdog.untilHard(session)
-}
-
-// Watch has a run ended at D from its Begun on, until Unwatch.
-func (l *Loop) Watch(r *WatchedRun) { l.watchdog.add(r) }
-
-// Begun says that the run can be stopped.
-func (l *Loop) Begun(r *WatchedRun) { l.watchdog.begun(r) }
-
-// Unwatch says that the run has ended.
-func (l *Loop) Unwatch(r *WatchedRun) { l.watchdog.remove(r) }
 
 // Track sets the groups whose locks the View shows.
 func (l *Loop) Track(ctx context.Context, groups ...string) error {
@@ -153,17 +134,9 @@ func (l *Loop) Enter(ctx context.Context, key record.Key) (group *WaiterGroup, e
 // Leave takes a waiter out of its group.
 func (l *Loop) Leave(group *WaiterGroup) { l.Post(func(*engine.Engine) { l.waiters.leave(group) }) }
 
-// note shows the watchdog leases: what the deadlines of runs count from.
-func (l *Loop) note(x engine.Event) {
-	if x, ok := x.(engine.LeaseChanged); ok {
-		l.watchdog.set(x)
-	}
-	l.observe(x)
-}
-
 // run runs the loop until its end, and leaves nothing of it.
 func (l *Loop) run(ctx context.Context, db *requests) {
-	l.work.Go(func() { l.watchdog.watch(l.ctx, &l.work, l.cfg.OnStuck) })
+	l.work.Go(func() { l.Watchdog.watch(l.ctx, &l.work, l.cfg.OnStuck) })
 	l.ended = l.loop(ctx, db)
 	l.page.publish(l.engine, l.cache, true)
 	l.cancel(ErrClosed)
@@ -193,7 +166,7 @@ func (l *Loop) loop(ctx context.Context, db *requests) error {
 			stop = nil
 			n.Close()
 		}
-		for _, r := range l.watchdog.takeExpired() {
+		for _, r := range l.Watchdog.takeExpired() {
 			if n.Keys.Held.Running(r.Key) {
 				n.Keys.Expire(r.Key, n.Moment())
 			}
@@ -211,7 +184,7 @@ func (l *Loop) loop(ctx context.Context, db *requests) error {
 		case err != nil:
 			return err
 		}
-		timer.Reset(min(n.Sleep(), l.page.wait(l.cache.Size(), l.clock.Now())))
+		timer.Reset(min(n.Sleep(), l.page.wait(l.cache.Size(), l.Clock.Now())))
 	}
 }
 

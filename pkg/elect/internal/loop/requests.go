@@ -24,7 +24,7 @@ type requests struct {
 	box     *mailbox
 	docs    Documents
 	lineage *Lineage
-	times   *storeClock
+	times   *StoreClock
 	params  protocol.Params
 	log     logr.Logger
 	observe func(engine.Event)

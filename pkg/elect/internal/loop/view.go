@@ -19,7 +19,7 @@ import (
 type publisher struct {
 	view    atomic.Pointer[cluster.View]
 	changed *broadcast
-	times   *storeClock
+	times   *StoreClock
 	log     logr.Logger
 
 	dirty  bool // something of the view has changed
@@ -40,7 +40,7 @@ func viewGap(locks int) time.Duration {
 	return time.Millisecond + time.Duration(locks)*2*time.Microsecond
 }
 
-func newPublisher(times *storeClock, log logr.Logger) *publisher {
+func newPublisher(times *StoreClock, log logr.Logger) *publisher {
 	p := &publisher{changed: newBroadcast(), times: times, log: log}
 	p.view.Store(&cluster.View{})
 	return p

@@ -16,14 +16,42 @@ import (
 // ErrLeaseLost is the cause of a run's end at its deadline. Package elect shows it under the same name.
 var ErrLeaseLost = errors.New("lease lost")
 
-// watchdog ends runs at their deadlines although the loop is held up: by a log sink, a hook, or anything else that
-// blocks. It reads nothing but the lease, on a goroutine of its own. The loop that comes back finds out by takeExpired.
-// It has the lease as the session's machine has it, and shows it to those who look at the clock without the loop. When
-// D and X come is said by [protocol.Lease] alone.
-type watchdog struct {
+// Lease is the lease of the session as its machine has it, for those who look at the clock without the loop. When D and
+// X come is said by [protocol.Lease] alone. Its methods may be called concurrently.
+type Lease struct {
 	p     protocol.Params
 	clock SteadyClock
-	lease atomic.Pointer[engine.LeaseChanged]
+	now   atomic.Pointer[engine.LeaseChanged]
+}
+
+func newLease(p protocol.Params, clock SteadyClock) *Lease {
+	l := &Lease{p: p, clock: clock}
+	l.set(engine.LeaseChanged{})
+	return l
+}
+
+func (l *Lease) set(x engine.LeaseChanged) { l.now.Store(&x) }
+
+// Session is the session that holds the lease; empty before the first.
+func (l *Lease) Session() string { return l.now.Load().Session }
+
+// Valid says whether the session's runs may go on.
+func (l *Lease) Valid(session string) bool {
+	v := l.now.Load()
+	return v.Session == session && v.Lease.Valid(l.p, l.clock.Now())
+}
+
+// UntilHard is the time left before X; ok is false when the session is another.
+func (l *Lease) UntilHard(session string) (left time.Duration, ok bool) {
+	v := l.now.Load()
+	return v.Lease.UntilHard(l.p, l.clock.Now()), v.Session == session
+}
+
+// Watchdog ends runs at their deadlines although the loop is held up: by a log sink, a hook, or anything else that
+// blocks. It reads nothing but the lease, on a goroutine of its own. The loop that comes back finds out by takeExpired.
+// Its methods may be called concurrently.
+type Watchdog struct {
+	lease *Lease
 
 	mu      sync.Mutex
 	runs    map[*WatchedRun]struct{}
@@ -46,39 +74,24 @@ type WatchedRun struct {
 	Expired  atomic.Bool
 }
 
-func newWatchdog(p protocol.Params, clock SteadyClock) *watchdog {
-	w := &watchdog{p: p, clock: clock, runs: map[*WatchedRun]struct{}{}}
-	w.set(engine.LeaseChanged{})
-	return w
-}
+func newWatchdog(l *Lease) *Watchdog { return &Watchdog{lease: l, runs: map[*WatchedRun]struct{}{}} }
 
-func (w *watchdog) set(x engine.LeaseChanged) { w.lease.Store(&x) }
-
-func (w *watchdog) session() string { return w.lease.Load().Session }
-
-func (w *watchdog) valid(session string) bool {
-	v := w.lease.Load()
-	return v.Session == session && v.Lease.Valid(w.p, w.clock.Now())
-}
-
-func (w *watchdog) untilHard(session string) (left time.Duration, ok bool) {
-	v := w.lease.Load()
-	return v.Lease.UntilHard(w.p, w.clock.Now()), v.Session == session
-}
-
-func (w *watchdog) add(r *WatchedRun) {
+// Add has a run ended at D from its Begun on, until Remove.
+func (w *Watchdog) Add(r *WatchedRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.runs[r] = struct{}{}
 }
 
-func (w *watchdog) begun(r *WatchedRun) {
+// Begun says that the run can be stopped.
+func (w *Watchdog) Begun(r *WatchedRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r.begun = true
 }
 
-func (w *watchdog) remove(r *WatchedRun) {
+// Remove says that the run has ended.
+func (w *Watchdog) Remove(r *WatchedRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r.ended = true
@@ -87,11 +100,11 @@ func (w *watchdog) remove(r *WatchedRun) {
 
 // due is what has come up by now: runs to be stopped since D has come, and keys whose runs are still there at X. It
 // says how long to wait for the next of these.
-func (w *watchdog) due(now protocol.Instant) (stop []*WatchedRun, stuck []record.Key, wait time.Duration) {
+func (w *Watchdog) due(now protocol.Instant) (stop []*WatchedRun, stuck []record.Key, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	v := w.lease.Load()
-	toCancel, toHard := v.Lease.UntilCancel(w.p, now), v.Lease.UntilHard(w.p, now)
+	v, p := w.lease.now.Load(), w.lease.p
+	toCancel, toHard := v.Lease.UntilCancel(p, now), v.Lease.UntilHard(p, now)
 	hard := toHard <= 0 && w.hard != v.Lease.Acked
 	for r := range w.runs {
 		if r.Session != v.Session {
@@ -108,7 +121,7 @@ func (w *watchdog) due(now protocol.Instant) (stop []*WatchedRun, stuck []record
 	if hard {
 		w.hard = v.Lease.Acked
 	}
-	wait = w.p.Wake
+	wait = p.Wake
 	for _, left := range []time.Duration{toCancel, toHard} {
 		if left > 0 {
 			wait = min(wait, left)
@@ -119,7 +132,7 @@ func (w *watchdog) due(now protocol.Instant) (stop []*WatchedRun, stuck []record
 }
 
 // takeExpired lists the runs that were stopped since the last call and have not ended.
-func (w *watchdog) takeExpired() []*WatchedRun {
+func (w *Watchdog) takeExpired() []*WatchedRun {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	runs := slices.DeleteFunc(w.expired, func(r *WatchedRun) bool { return r.ended })
@@ -128,7 +141,7 @@ func (w *watchdog) takeExpired() []*WatchedRun {
 }
 
 // stop stops a run that has not ended meanwhile.
-func (w *watchdog) stop(r *WatchedRun) {
+func (w *Watchdog) stop(r *WatchedRun) {
 	w.mu.Lock()
 	ended := r.ended
 	w.mu.Unlock()
@@ -139,7 +152,7 @@ func (w *watchdog) stop(r *WatchedRun) {
 
 // watch ends runs at their deadlines until ctx ends. A run whose Stop blocks holds up no other, and neither does
 // onStuck.
-func (w *watchdog) watch(ctx context.Context, work *sync.WaitGroup, onStuck func([]record.Key)) {
+func (w *Watchdog) watch(ctx context.Context, work *sync.WaitGroup, onStuck func([]record.Key)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -148,7 +161,7 @@ func (w *watchdog) watch(ctx context.Context, work *sync.WaitGroup, onStuck func
 		case <-ctx.Done():
 			return
 		}
-		stop, stuck, wait := w.due(w.clock.Now())
+		stop, stuck, wait := w.due(w.lease.clock.Now())
 		for _, r := range stop {
 			work.Go(func() { w.stop(r) })
 		}
