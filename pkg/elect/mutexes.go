@@ -224,7 +224,7 @@ func (mc *mutexCalls) giveUp(ctx context.Context, n *engine.Engine, h *Hold) err
 		return cmp.Or(<-h.answer, err) // it was answered a moment ago
 	}
 	if h.lease == nil {
-		err = &WaitError{Cause: err, Behind: n.Mutexes.Behind(h.id(), h.claim), Store: n.Trouble.Mutex(h.id())}
+		err = &WaitError{Cause: err, Behind: n.Mutexes.All.Behind(h.id(), h.claim), Store: n.Trouble.Mutex(h.id())}
 		mc.refuse(h, m.Now, err)
 	} else {
 		h.end(ErrReleased)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cluster"
@@ -14,18 +15,20 @@ var errStoreForgot = errors.New("the store shows the own session below a revisio
 // Tick lets time pass for every component, and carries what came of it and of the events before.
 func (e *Engine) Tick() {
 	m := e.Moment()
-	if e.Self.Machine().Lineage.Verifying && !e.Keys.Held.verifying() && !e.Mutexes.verifying() {
+	if e.Self.Machine().Lineage.Verifying && !e.Keys.Held.verifying() && !e.Mutexes.All.verifying() {
 		e.Self.verified(m)
 	}
 	e.Self.Tick(m)
 	e.Settle()
-	e.Self.Idle(e.Keys.running, e.Keys.Held.len()+e.Mutexes.len(), m)
+	e.Self.Idle(e.Keys.running, e.Keys.Held.len()+e.Mutexes.All.used, m)
 	e.Settle()
 	m = e.Moment()
 	e.Peers.EndPredecessors(e.Self.announced() && e.cfg.Cache.Loaded(), m)
 	e.Peers.Tick(e.Self.Machine(), e.cfg.Cache.LongestLease(), m)
 	e.Settle()
-	e.noteTakers()
+	if since, waits := e.Self.drain.awaitsTakers(); waits && takersKnown(e.Peers, e.cfg.Cache, since) {
+		e.Self.drain.known = true
+	}
 	e.Keys.tick(m)
 	e.Mutexes.tick(m)
 	if e.Self.drain.closingFor(e.cfg.Params.Hard, m.Now) { // as long as after a lost lease
@@ -292,22 +295,17 @@ func (e *Engine) counterMoved(counter string) {
 	}
 }
 
-// noteTakers has keys given away once the sessions are known as of the drain, and what each of them says of itself.
-func (e *Engine) noteTakers() {
-	since, waits := e.Self.drain.awaitsTakers()
-	if !waits || !e.Peers.polledSince(since) {
-		return
+// takersKnown reports whether the sessions are known as of a drain that began at since, and what each of them says of
+// itself: then keys are given away.
+func takersKnown(peers *Peers, cache SharedCache, since protocol.Instant) bool {
+	if !peers.polledSince(since) {
+		return false
 	}
 	members := map[string]bool{}
-	for session := range e.cfg.Cache.Members() {
+	for session := range cache.Members() {
 		members[session] = true
 	}
-	for _, session := range e.Peers.All.Alive() {
-		if !members[session] {
-			return
-		}
-	}
-	e.Self.drain.known = true
+	return !slices.ContainsFunc(peers.All.Alive(), func(session string) bool { return !members[session] })
 }
 
 // refresh reads what the cache wants to know, when it is time.

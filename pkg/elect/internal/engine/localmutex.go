@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +21,65 @@ type localMutex struct {
 	timer  mutexTimer
 	// Why the last write and the last read were not answered; nil: they were.
 	unwritten, unread error
+}
+
+// localMutexes are the mutexes that this process uses or has used lately. Its exported methods are questions: they
+// change nothing.
+type localMutexes struct {
+	byID map[string]*localMutex
+	used int // those that are not idle: this process holds, waits or has something under way
+}
+
+// add adds a mutex that is about to be used.
+func (l *localMutexes) add(x *localMutex) {
+	l.byID[x.id] = x
+	l.used++
+}
+
+// stepped takes note of what an event made of a mutex.
+func (l *localMutexes) stepped(x *localMutex) {
+	idle := x.m.Idle()
+	switch {
+	case idle == x.idle:
+		return
+	case idle:
+		l.used--
+	default:
+		l.used++
+	}
+	x.idle = idle
+}
+
+// idle is how many are kept for the next call.
+func (l *localMutexes) idle() int { return len(l.byID) - l.used }
+
+// sorted are all of them in the order of their ids.
+func (l *localMutexes) sorted() []*localMutex {
+	return sortMutexes(slices.Collect(maps.Values(l.byID)))
+}
+
+// verifying says whether one is not compared yet with another lineage.
+func (l *localMutexes) verifying() bool {
+	for _, x := range l.byID {
+		if x.m.Verifying {
+			return true
+		}
+	}
+	return false
+}
+
+// Behind says whether the store has shown, since a call asked, that others are before it.
+func (l *localMutexes) Behind(id, claim string) bool {
+	x := l.byID[id]
+	return x != nil && x.m.Behind(claim)
+}
+
+// trouble is the last error of the store that keeps calls for a mutex waiting; nil once there is an answer.
+func (l *localMutexes) trouble(id string) error {
+	if x := l.byID[id]; x != nil {
+		return cmp.Or(x.unwritten, x.unread)
+	}
+	return nil
 }
 
 // How long a mutex that a call waits for is not looked at when nothing is heard of it. Where the store notifies, looks
@@ -123,15 +184,6 @@ func (t *mutexTimers) wait(now protocol.Instant) (wait time.Duration, ok bool) {
 		}
 	}
 	return wait, ok
-}
-
-// sortedMutexes are mutexes in the order of their ids.
-func sortedMutexes(all map[string]*localMutex) []*localMutex {
-	list := make([]*localMutex, 0, len(all))
-	for _, x := range all {
-		list = append(list, x)
-	}
-	return sortMutexes(list)
 }
 
 // sortMutexes sorts mutexes by their ids.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -11,12 +10,12 @@ import (
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
-// Mutexes holds the mutexes of one process, by the ids of their documents. It is not safe for concurrent use.
+// Mutexes holds the mutexes of one process. It is not safe for concurrent use.
 type Mutexes struct {
+	All localMutexes
+
 	p      protocol.Params
 	ids    *record.WriterIDs // of the session; nil before the first
-	all    map[string]*localMutex
-	used   int // of all, those that are not idle
 	timers mutexTimers
 	out    *Effects
 }
@@ -27,20 +26,7 @@ const maxIdleMutexes = 1000
 // newMutexes is an empty table.
 func newMutexes(out *Effects, p protocol.Params) *Mutexes {
 	timers := mutexTimers{retry: p.Retry, timed: map[string]*localMutex{}}
-	return &Mutexes{out: out, p: p, all: map[string]*localMutex{}, timers: timers}
-}
-
-// len is how many mutexes are in use here: this process holds, waits or has something under way.
-func (t *Mutexes) len() int { return t.used }
-
-// verifying says whether a mutex is not compared yet with another lineage.
-func (t *Mutexes) verifying() bool {
-	for _, x := range t.all {
-		if x.m.Verifying {
-			return true
-		}
-	}
-	return false
+	return &Mutexes{out: out, p: p, All: localMutexes{byID: map[string]*localMutex{}}, timers: timers}
 }
 
 // prepare makes the changes of these mutexes that are about to be sent. One whose write is no longer wanted is left
@@ -48,7 +34,7 @@ func (t *Mutexes) verifying() bool {
 func (t *Mutexes) prepare(ids []string, m protocol.Moment) []driver.Change {
 	changes := make([]driver.Change, 0, len(ids))
 	for _, id := range ids {
-		x := t.all[id]
+		x := t.All.byID[id]
 		if x == nil || !x.m.Write.Sent {
 			continue
 		}
@@ -68,14 +54,13 @@ func (t *Mutexes) prepare(ids []string, m protocol.Moment) []driver.Change {
 }
 
 func (t *Mutexes) get(id string) *localMutex {
-	x := t.all[id]
+	x := t.All.byID[id]
 	if x == nil {
 		x = &localMutex{id: id}
 		if t.ids != nil {
 			x.m.Session = t.ids.Session
 		}
-		t.all[id] = x
-		t.used++
+		t.All.add(x)
 	}
 	return x
 }
@@ -90,15 +75,8 @@ func (t *Mutexes) step(x *localMutex, ev protocol.MutexEvent, m protocol.Moment)
 	if !x.m.Write.Under {
 		x.unwritten = nil
 	}
-	if idle := x.m.Idle(); idle != x.idle {
-		x.idle = idle
-		if idle {
-			t.used--
-		} else {
-			t.used++
-		}
-	}
-	if x.idle && (x.m.Doc.Rev == 0 || len(t.all)-t.used > maxIdleMutexes) {
+	t.All.stepped(x)
+	if x.idle && (x.m.Doc.Rev == 0 || t.All.idle() > maxIdleMutexes) {
 		t.forget(x)
 		return
 	}
@@ -107,7 +85,7 @@ func (t *Mutexes) step(x *localMutex, ev protocol.MutexEvent, m protocol.Moment)
 
 // forget drops a mutex that is idle.
 func (t *Mutexes) forget(x *localMutex) {
-	delete(t.all, x.id)
+	delete(t.All.byID, x.id)
 	delete(t.timers.timed, x.id)
 }
 
@@ -145,20 +123,6 @@ func (t *Mutexes) Ask(id, claim string, ask protocol.MutexRequest, m protocol.Mo
 	t.step(t.get(id), protocol.MutexEvent{Kind: protocol.MutexAsked, Claim: claim, Request: ask}, m)
 }
 
-// Behind says whether the store has shown, since a call asked, that others are before it.
-func (t *Mutexes) Behind(id, claim string) bool {
-	x := t.all[id]
-	return x != nil && x.m.Behind(claim)
-}
-
-// trouble is the last error of the store that keeps calls for a mutex waiting; nil once there is an answer.
-func (t *Mutexes) trouble(id string) error {
-	if x := t.all[id]; x != nil {
-		return cmp.Or(x.unwritten, x.unread)
-	}
-	return nil
-}
-
 // GiveUp says that a call waits no more. One that was granted meanwhile is released.
 func (t *Mutexes) GiveUp(id, claim string, m protocol.Moment) {
 	t.leave(id, protocol.MutexEvent{Kind: protocol.MutexGaveUp, Claim: claim}, m)
@@ -174,7 +138,7 @@ func (t *Mutexes) Release(id, claim string, detached time.Duration, m protocol.M
 }
 
 func (t *Mutexes) leave(id string, ev protocol.MutexEvent, m protocol.Moment) {
-	if x := t.all[id]; x != nil {
+	if x := t.All.byID[id]; x != nil {
 		t.step(x, ev, m)
 	} else if ev.Kind != protocol.MutexGaveUp {
 		t.out.add(MutexResult{ID: id, Claim: ev.Claim, Kind: protocol.MutexDone})
@@ -183,7 +147,7 @@ func (t *Mutexes) leave(id string, ev protocol.MutexEvent, m protocol.Moment) {
 
 // found takes the answer to a read.
 func (t *Mutexes) found(f mutexFound, m protocol.Moment) {
-	x := t.all[f.ID]
+	x := t.All.byID[f.ID]
 	if x == nil {
 		return
 	}
@@ -203,7 +167,7 @@ func (t *Mutexes) found(f mutexFound, m protocol.Moment) {
 // notified takes a notification; doc is nil where it shows none. A mutex that is reserved for this session, and that no
 // call here waits for, is declined.
 func (t *Mutexes) notified(id string, doc *protocol.MutexDoc, m protocol.Moment) {
-	x := t.all[id]
+	x := t.All.byID[id]
 	if t.ids == nil || x == nil && doc != nil && doc.Next != t.ids.Session {
 		return
 	}
@@ -216,7 +180,7 @@ func (t *Mutexes) notified(id string, doc *protocol.MutexDoc, m protocol.Moment)
 
 // answered takes the outcome of a change that prepare made. doc is what a refusal found; nil: no document.
 func (t *Mutexes) answered(c driver.Change, out driver.Outcome, doc *protocol.MutexDoc, m protocol.Moment) {
-	x := t.all[c.Doc.ID]
+	x := t.All.byID[c.Doc.ID]
 	if x == nil || x.change.Doc.WriterID != c.Doc.WriterID {
 		return
 	}
@@ -234,7 +198,7 @@ func (t *Mutexes) answered(c driver.Change, out driver.Outcome, doc *protocol.Mu
 // refuseAll ends the calls that wait for any mutex when the store refuses the own session for good: nobody enters
 // without one.
 func (t *Mutexes) refuseAll(err error, m protocol.Moment) {
-	for _, x := range sortedMutexes(t.all) {
+	for _, x := range t.All.sorted() {
 		t.refuse(x, err, m)
 	}
 }
@@ -259,7 +223,7 @@ func (t *Mutexes) seen(session string, dead bool, m protocol.Moment) {
 	if dead {
 		ev.Kind = protocol.MutexDied
 	}
-	for _, x := range sortedMutexes(t.all) {
+	for _, x := range t.All.sorted() {
 		if slices.Contains(x.m.Sessions.Wanted, session) {
 			t.step(x, ev, m)
 		}
@@ -278,7 +242,7 @@ func (t *Mutexes) resume(m protocol.Moment) {
 
 // lineageChanged says that the store follows another lineage. What is held here is read and compared.
 func (t *Mutexes) lineageChanged(m protocol.Moment) {
-	for _, x := range sortedMutexes(t.all) {
+	for _, x := range t.All.sorted() {
 		if x.idle {
 			t.forget(x)
 		}
@@ -288,7 +252,7 @@ func (t *Mutexes) lineageChanged(m protocol.Moment) {
 
 // forgive forgets what the store has refused: it is tried again before this process stops.
 func (t *Mutexes) forgive() {
-	for _, x := range t.all {
+	for _, x := range t.All.byID {
 		x.unwritten, x.unread = nil, nil
 	}
 }
@@ -296,7 +260,7 @@ func (t *Mutexes) forgive() {
 // close gives up every call that waits, and says of every hold that it is to end. No one gets the mutex before its
 // release: see end.
 func (t *Mutexes) close(m protocol.Moment) {
-	for _, x := range sortedMutexes(t.all) {
+	for _, x := range t.All.sorted() {
 		for _, c := range slices.Clone(x.m.Calls) {
 			r := MutexResult{ID: x.id, Claim: c.Claim, Kind: protocol.MutexLost, Closed: true}
 			switch c.Phase {
@@ -314,7 +278,7 @@ func (t *Mutexes) close(m protocol.Moment) {
 
 // end releases what was not released in time after Close.
 func (t *Mutexes) end(m protocol.Moment) {
-	for _, x := range sortedMutexes(t.all) {
+	for _, x := range t.All.sorted() {
 		for _, c := range slices.Clone(x.m.Calls) {
 			if c.Phase == protocol.CallHolding || c.Phase == protocol.CallLost {
 				t.step(x, protocol.MutexEvent{Kind: protocol.MutexReleased, Claim: c.Claim}, m)
@@ -325,7 +289,7 @@ func (t *Mutexes) end(m protocol.Moment) {
 
 // each feeds an event to every mutex that is used.
 func (t *Mutexes) each(ev protocol.MutexEvent, m protocol.Moment) {
-	for _, x := range sortedMutexes(t.all) {
+	for _, x := range t.All.sorted() {
 		t.step(x, ev, m)
 	}
 }
@@ -353,7 +317,7 @@ func (t *Mutexes) tick(m protocol.Moment) {
 // looked at: it may have changed before.
 func (t *Mutexes) watching(yes bool, m protocol.Moment) {
 	t.timers.watching = yes
-	for _, x := range sortedMutexes(t.all) {
+	for _, x := range t.All.sorted() {
 		switch {
 		case x.idle:
 			t.forget(x)

@@ -108,14 +108,14 @@ func TestAMutexIsKeptForTheNextCall(t *testing.T) {
 		t.Errorf("%d writes and %d reads, want one each", writes, reads)
 	}
 	granted := r.result(protocol.MutexGranted)
-	if granted.Token != r.have.Rev || granted.Token <= 5 || granted.Claim != "c1" || r.len() != 1 {
-		t.Errorf("%+v of revision %d; %d in use", granted, r.have.Rev, r.len())
+	if granted.Token != r.have.Rev || granted.Token <= 5 || granted.Claim != "c1" || r.All.used != 1 {
+		t.Errorf("%+v of revision %d; %d in use", granted, r.have.Rev, r.All.used)
 	}
 	r.Release("locks/m", "c1", 0, r.moment())
 	r.serve()
 	r.result(protocol.MutexDone)
-	if r.len() != 0 {
-		t.Errorf("%d are in use", r.len())
+	if r.All.used != 0 {
+		t.Errorf("%d are in use", r.All.used)
 	}
 	r.Ask("locks/m", "c2", oneHolder(), r.moment())
 	if writes, reads := r.serve(); writes != 1 || reads != 0 {
@@ -125,8 +125,8 @@ func TestAMutexIsKeptForTheNextCall(t *testing.T) {
 	r.serve()
 	r.now += 2 * keepIdleMutex
 	r.tick(r.moment())
-	if len(r.all)+len(r.timers.timed) != 0 {
-		t.Errorf("%d mutexes are kept", len(r.all))
+	if len(r.All.byID)+len(r.timers.timed) != 0 {
+		t.Errorf("%d mutexes are kept", len(r.All.byID))
 	}
 }
 
@@ -172,8 +172,8 @@ func TestAReservationWithoutACallIsDeclined(t *testing.T) {
 			}
 			r.notified("locks/m", notice, r.moment())
 			r.serve()
-			if left := r.doc(); len(left.Queue) != 0 || left.Next != "" || r.len() != 0 {
-				t.Errorf("left %+v; %d in use", left, r.len())
+			if left := r.doc(); len(left.Queue) != 0 || left.Next != "" || r.All.used != 0 {
+				t.Errorf("left %+v; %d in use", left, r.All.used)
 			}
 			d.Next = "other"
 			r.notified("locks/n", &d, r.moment())
@@ -244,8 +244,8 @@ func TestCloseGivesUpAndReleases(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	if left := r.doc(); len(left.Holders)+len(left.Queue) != 0 || r.len() != 0 {
-		t.Errorf("left %+v; %d in use", left, r.len())
+	if left := r.doc(); len(left.Holders)+len(left.Queue) != 0 || r.All.used != 0 {
+		t.Errorf("left %+v; %d in use", left, r.All.used)
 	}
 }
 
@@ -256,13 +256,13 @@ func TestDoubt(t *testing.T) {
 	r.serve()
 	r.result(protocol.MutexGranted)
 	r.lineageChanged(r.moment())
-	if !r.verifying() {
+	if !r.All.verifying() {
 		t.Error("nothing is verified")
 	}
 	r.put(protocol.MutexDoc{Rev: 3, Limit: 1}) // the claim is forgotten
 	r.serve()
-	if lost := r.result(protocol.MutexLost); lost.Reason != protocol.HolderGone || r.verifying() {
-		t.Errorf("%+v; verifying %t", lost, r.verifying())
+	if lost := r.result(protocol.MutexLost); lost.Reason != protocol.HolderGone || r.All.verifying() {
+		t.Errorf("%+v; verifying %t", lost, r.All.verifying())
 	}
 }
 

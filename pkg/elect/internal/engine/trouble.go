@@ -35,7 +35,7 @@ func (t Trouble) Key(key record.Key) error {
 
 // Mutex returns the last error of the store that keeps the calls for a mutex waiting.
 func (t Trouble) Mutex(id string) error {
-	return cmp.Or(t.mutexes.trouble(id), t.self.trouble, t.heart.unseen)
+	return cmp.Or(t.mutexes.All.trouble(id), t.self.trouble, t.heart.unseen)
 }
 
 // Closing returns the last error of the store that keeps the session from ending.
@@ -43,8 +43,8 @@ func (t Trouble) Closing() (err error) {
 	for _, key := range slices.Sorted(maps.Keys(t.keys.Held)) {
 		err = cmp.Or(err, t.keys.Held.WriteTrouble(key))
 	}
-	for _, x := range sortedMutexes(t.mutexes.all) {
-		err = cmp.Or(err, t.mutexes.trouble(x.id))
+	for _, x := range t.mutexes.All.sorted() {
+		err = cmp.Or(err, t.mutexes.All.trouble(x.id))
 	}
 	return cmp.Or(err, t.self.trouble)
 }
@@ -58,11 +58,11 @@ func (t Trouble) refused() error {
 			return nil
 		}
 	}
-	for id, x := range t.mutexes.all {
+	for id, x := range t.mutexes.All.byID {
 		if x.idle {
 			continue
 		}
-		if last = t.mutexes.trouble(id); !driver.Lasting(last) {
+		if last = t.mutexes.All.trouble(id); !driver.Lasting(last) {
 			return nil
 		}
 	}
