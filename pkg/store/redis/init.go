@@ -19,15 +19,15 @@ func (registered) Init(ctx context.Context, c driver.Config) (made bool, err err
 	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
 	e := s.(*engine.Store) //nolint:forcetypeassert // Open returns no other
 	err = e.Do(ctx, "open the gate of "+Redact(c.URI), func(ctx context.Context) error {
-		made, err = e.Backend().(*backend).init(ctx)
+		made, err = e.Backend().(*backend).openGate(ctx)
 		return err
 	})
 	return made, err
 }
 
-func (b *backend) init(ctx context.Context) (made bool, err error) {
-	keys := append(b.keys.of(driver.KindSession), b.keys.of(driver.KindLock)[3])
-	r, err := b.good(ctx, b.others, initScript, keys, func(string) ([]any, error) { return nil, nil })
+func (a *access) openGate(ctx context.Context) (made bool, err error) {
+	keys := append(a.keys.of(driver.KindSession), a.keys.of(driver.KindLock)[3])
+	r, err := a.good(ctx, a.others, initScript, keys, func(string) ([]any, error) { return nil, nil })
 	if err != nil {
 		return false, err
 	}
