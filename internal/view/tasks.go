@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -23,11 +24,9 @@ type taskIndex struct {
 }
 
 func newTaskIndex(view *cluster.View, report *reconcile.Report, overrides overrideIndex) taskIndex {
-	ix := taskIndex{view: view, sessions: map[string]*cluster.Session{}, refusals: refusals{}, overrides: overrides}
+	ix := taskIndex{view: view, sessions: map[string]*cluster.Session{}, overrides: overrides}
 	if report != nil {
-		for _, u := range report.Unassigned {
-			ix.refusals[u.Key] = u
-		}
+		ix.refusals = report.Unassigned
 	}
 	if view != nil {
 		for i := range view.Sessions {
@@ -139,7 +138,7 @@ func (ix taskIndex) whyUnassigned(t *tasks.Task, lock record.Lock) (reason, mess
 	if ix.view == nil || !ix.view.Loaded {
 		return api.ProblemStoreUnreachable, "the store has not been read yet: who owns it is not known"
 	}
-	if why, refused := ix.refusals[t.Key()]; refused {
+	if why, refused := ix.refusals.of(t.Key()); refused {
 		return why.Reason, why.Message
 	}
 	_, own := ix.own(t.Key(), lock)
@@ -195,27 +194,37 @@ func (ix taskIndex) locks() []api.Lock {
 	return list
 }
 
-// refusals say why keys are unassigned.
-type refusals map[record.Key]reconcile.Refusal
+// refusals are why keys are unassigned, in order of keys.
+type refusals []reconcile.Refusal
+
+// of returns why a key is unassigned; false: it is not.
+func (r refusals) of(key record.Key) (reconcile.Refusal, bool) {
+	at, found := slices.BinarySearchFunc(r, key, func(why reconcile.Refusal, key record.Key) int {
+		return cmp.Compare(why.Key, key)
+	})
+	if !found {
+		return reconcile.Refusal{}, false
+	}
+	return r[at], true
+}
 
 // count counts a group's keys that are unassigned for this reason.
 func (r refusals) count(group, reason string) int {
 	n := 0
-	for key, why := range r {
-		if key.Group() == group && why.Reason == reason {
+	for _, why := range r {
+		if why.Key.Group() == group && why.Reason == reason {
 			n++
 		}
 	}
 	return n
 }
 
-// message is that of the first of a group's keys that are unassigned for this reason.
+// message returns that of the first of a group's keys that are unassigned for this reason, empty if there is none.
 func (r refusals) message(group, reason string) string {
-	first := reconcile.Refusal{}
-	for key, why := range r {
-		if key.Group() == group && why.Reason == reason && (first.Key == "" || key < first.Key) {
-			first = why
+	for _, why := range r {
+		if why.Key.Group() == group && why.Reason == reason {
+			return why.Message
 		}
 	}
-	return first.Message
+	return ""
 }
