@@ -33,7 +33,7 @@ type Loop struct {
 	cfg      LoopConfig
 	mu       sync.Mutex
 	declared Declared
-	known    map[elect.Key]bool // what is declared
+	known    []elect.Key // what is declared, in order
 	wake     chan struct{}
 	report   atomic.Pointer[Report]
 }
@@ -55,12 +55,14 @@ func NewLoop(cfg LoopConfig) (*Loop, error) {
 
 // Declare replaces the task lists. Removed keys are released, new ones claimed.
 func (l *Loop) Declare(ctx context.Context, d Declared) error {
-	known := map[elect.Key]bool{}
+	var known []elect.Key
 	for _, g := range d.Groups {
+		known = slices.Grow(known, len(g.Keys))
 		for _, k := range g.Keys {
-			known[k.Key] = true
+			known = append(known, k.Key)
 		}
 	}
+	slices.Sort(known)
 	l.mu.Lock()
 	l.declared, l.known = d, known
 	l.mu.Unlock()
@@ -80,7 +82,7 @@ func (l *Loop) Declare(ctx context.Context, d Declared) error {
 // runKnown is the work of a key that is declared, else nil.
 func (l *Loop) runKnown(key elect.Key) elect.Runnable {
 	l.mu.Lock()
-	known := l.known[key]
+	_, known := slices.BinarySearch(l.known, key)
 	l.mu.Unlock()
 	if !known {
 		return nil
@@ -153,6 +155,9 @@ func (l *Loop) once(ctx context.Context, past history, now time.Time) (time.Dura
 	s := newSituation(view, declared, l.cfg.Policy, past.calm(view, now))
 	d, report := s.decide(past.wave, now)
 	past.wave = d.Wave
+	if last := l.Report(); last != nil && slices.Equal(last.Unassigned, report.Unassigned) {
+		report.Unassigned = last.Unassigned // there may be very many, and snapshots hold them as well
+	}
 	l.report.Store(&report)
 	return d.Again, past, l.act(ctx, d, s)
 }

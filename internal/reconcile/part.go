@@ -28,12 +28,12 @@ func (s *situation) decide(wave Wave, now time.Time) (Decision, Report) {
 	return d, Report{Unassigned: refusalsOf(s, in, plan), Differs: s.differs}
 }
 
-// part lists the keys that this replica holds or shall own by the plan.
+// part lists the keys that this replica holds or shall own by the plan, without those that it holds and shall keep.
 func (s *situation) part(in balancer.Input, plan balancer.Plan) []KeyState {
 	me := s.view.Session
 	why := newWording(s, in, plan)
 	declared := 0 // of what is held
-	part := make([]KeyState, 0, len(s.view.Held))
+	var part []KeyState
 	for gi := range in.Groups {
 		for ki := range in.Groups[gi].Keys {
 			k := &in.Groups[gi].Keys[ki]
@@ -42,12 +42,17 @@ func (s *situation) part(in balancer.Input, plan balancer.Plan) []KeyState {
 			if !isHeld && planned != me {
 				continue
 			}
+			if isHeld {
+				declared++
+			}
 			if isHeld && planned != me && !k.Paused && s.justGiven(held) {
 				planned = me
 			}
+			if isHeld && planned == me && !held.Releasing && !s.view.Draining {
+				continue
+			}
 			state := KeyState{Key: k.Key, Planned: planned, Suspend: k.Paused}
 			if isHeld {
-				declared++
 				state.Hold = holdOf(held)
 			} else {
 				lock := s.view.Lock(k.Key)
@@ -63,8 +68,13 @@ func (s *situation) part(in balancer.Input, plan balancer.Plan) []KeyState {
 		return part
 	}
 	known := make(map[elect.Key]bool, declared)
-	for i := range part {
-		known[part[i].Key] = true
+	for gi := range in.Groups {
+		for ki := range in.Groups[gi].Keys {
+			key := in.Groups[gi].Keys[ki].Key
+			if _, isHeld := s.view.Held[key]; isHeld {
+				known[key] = true
+			}
+		}
 	}
 	for key, held := range s.view.Held {
 		if !known[key] && (s.view.Draining || !key.Chore()) {
