@@ -53,7 +53,9 @@ func (b *writeQueue) next() (batch writeBatch, ok bool) {
 	}
 	n := min(len(*from), driver.MaxBatch)
 	batch.keys = (*from)[:n:n]
-	*from = (*from)[n:]
+	if *from = (*from)[n:]; len(*from) == 0 {
+		*from = nil // a burst must not hold its memory for ever
+	}
 	b.flying++
 	b.reporting = b.reporting || batch.report
 	return batch, true
