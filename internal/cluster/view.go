@@ -54,7 +54,6 @@ type Session struct {
 // Held is one key in this process.
 type Held struct {
 	Phase     Phase
-	Token     int64
 	Releasing bool   // its release was asked for; the run may not have ended yet
 	Next      string // with Releasing: the session it will be reserved for
 	Look      uint64 // the newest look that had begun when it was claimed: see View.Looked

@@ -222,7 +222,7 @@ func TestRemovedKeysWaitForTheList(t *testing.T) {
 func TestChoresAreNotReleased(t *testing.T) {
 	v, d := seenBy(1)
 	const chore = elect.Key("~discovery/g")
-	v.Held[chore] = cluster.Held{Phase: cluster.PhaseRunning, Token: 1}
+	v.Held[chore] = cluster.Held{Phase: cluster.PhaseRunning}
 	v.Locks[chore] = &record.Lock{Key: chore, Session: "A", Token: 1}
 	d.Chores = []string{"~discovery"}
 	released := func() bool {

@@ -36,7 +36,7 @@ func seenBy(owned ...int) (*cluster.View, Declared) {
 			key := elect.Key(fmt.Sprintf("g/%03d", n))
 			v.Locks[key] = &record.Lock{Key: key, Session: strings.ToUpper(name), Instance: name, Token: 1}
 			if i == 0 {
-				v.Held[key] = cluster.Held{Phase: cluster.PhaseRunning, Token: 1}
+				v.Held[key] = cluster.Held{Phase: cluster.PhaseRunning}
 			}
 			d.Groups[0].Keys = append(d.Groups[0].Keys, DeclaredKey{Key: key})
 		}

@@ -57,7 +57,7 @@ func (t *Keys) step(h *heldKey, ev protocol.KeyEvent, m protocol.Moment) {
 	before := h.m
 	var acts []protocol.KeyAction
 	h.m, acts = h.m.Step(ev)
-	if before.Phase != h.m.Phase || before.Token != h.m.Token || before.GiveUp != h.m.GiveUp {
+	if before.Phase != h.m.Phase || before.GiveUp != h.m.GiveUp {
 		t.out.changedHeld()
 	}
 	for _, a := range acts {
@@ -165,7 +165,7 @@ func (k heldKeys) All() iter.Seq2[record.Key, cluster.Held] {
 	return func(yield func(record.Key, cluster.Held) bool) {
 		for key, h := range k {
 			held := cluster.Held{
-				Phase: h.m.Phase, Token: h.m.Token, Releasing: h.m.GiveUp, Next: h.asked().Next, Status: h.newest(),
+				Phase: h.m.Phase, Releasing: h.m.GiveUp, Next: h.asked().Next, Status: h.newest(),
 			}
 			if !yield(key, held) {
 				return

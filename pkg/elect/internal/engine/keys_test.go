@@ -288,7 +288,7 @@ func TestARunThatGoesOnUnderAnothersLockIsStuck(t *testing.T) {
 func TestAnExpiredKeyIsAdoptedUnderANewToken(t *testing.T) {
 	w := newKeysWorld(t)
 	w.run()
-	before := w.held().Token
+	before := w.Held["g/k"].m.Token
 	w.All(protocol.KeyDeadline, w.moment())
 	if r := takeFrom(w.out); len(of[Stop](r)) != 1 || of[Stop](r)[0].Cause != CauseExpired {
 		t.Fatalf("%+v", of[Stop](r))
