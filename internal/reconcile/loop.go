@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -153,8 +154,9 @@ func (l *Loop) once(ctx context.Context, past history, now time.Time) (time.Dura
 		}
 	}
 	s := newSituation(view, declared, l.cfg.Policy, past.calm(view, now))
+	s.keys = past.keys
 	d, report := s.decide(past.wave, now)
-	past.wave = d.Wave
+	past.keys, past.wave = s.keys, d.Wave
 	if last := l.Report(); last != nil && slices.Equal(last.Unassigned, report.Unassigned) {
 		report.Unassigned = last.Unassigned // there may be very many, and snapshots hold them as well
 	}
@@ -208,6 +210,7 @@ type history struct {
 	since   time.Time
 	began   time.Time
 	wave    Wave
+	keys    []balancer.Key // of the last input: its room is used again, since there may be very many
 }
 
 // follow notes when the membership last changed, clients apart.

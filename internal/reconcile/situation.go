@@ -22,6 +22,7 @@ type situation struct {
 	differs   map[string][]string // group → instances whose list is another at the same revision
 	outdated  bool                // another replica has a newer list
 	reweighed map[string]bool     // groups that another replica plans with other weights
+	keys      []balancer.Key      // of the last input, all groups; or room for them
 }
 
 func newSituation(v *cluster.View, declared Declared, policy Policy, calm Calm) *situation {
@@ -41,20 +42,23 @@ func newSituation(v *cluster.View, declared Declared, policy Policy, calm Calm) 
 // balanced like any other, instead of as a rolling update under way.
 const rolloutOver = 10 * time.Minute
 
-// inputOf is the situation as Balance wants it.
+// inputOf is the situation as Balance wants it. It lasts until the room of its keys is used again.
 func (s *situation) inputOf() balancer.Input {
+	s.keys = s.keys[:0]
 	in := balancer.Input{Members: s.planMembers(), Even: s.calm.Quiet > rolloutOver}
 	settled, _ := s.policy.Settled(s.calm)
 	for _, g := range s.declared.Groups {
 		_, evened := s.overrides.evened[g.Name]
-		group := balancer.Group{
-			Name: g.Name, Selector: g.Selector, Keys: make([]balancer.Key, len(g.Keys)), Even: evened,
-		}
+		group := balancer.Group{Name: g.Name, Selector: g.Selector, Even: evened}
 		stay := s.overrides.stays(g.Name, settled) || len(s.differs[g.Name]) > 0 || s.reweighed[g.Name]
-		for i, k := range g.Keys {
-			group.Keys[i] = s.planKey(k, stay)
-			group.Keys[i].Paused = group.Keys[i].Paused || k.Discovered && s.removedSince(k.Key, g.AsOf)
+		first := len(s.keys)
+		s.keys = slices.Grow(s.keys, len(g.Keys))
+		for _, k := range g.Keys {
+			key := s.planKey(k, stay)
+			key.Paused = key.Paused || k.Discovered && s.removedSince(k.Key, g.AsOf)
+			s.keys = append(s.keys, key)
 		}
+		group.Keys = s.keys[first:]
 		s.closeToStrangers(&in, g)
 		s.closeCordoned(&in, g)
 		in.Groups = append(in.Groups, group)
