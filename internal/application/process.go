@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -132,7 +132,7 @@ func (p *Process) Run(ctx context.Context) {
 		pause := backoff.Delay(failures)
 		failures++
 		p.Log.Info("The application has ended: starting it again", "error", err.Error(), "duration", pause)
-		if sleep.For(ctx, pause) != nil {
+		if clock.Sleep(ctx, pause) != nil {
 			return
 		}
 	}
@@ -147,7 +147,7 @@ func (p *Process) awaitSession(ctx context.Context) string {
 		if session, left := p.Deadline(); session != "" && left > p.Lease/4 {
 			return session
 		}
-		if sleep.For(ctx, p.tick()) != nil {
+		if clock.Sleep(ctx, p.tick()) != nil {
 			return ""
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -65,7 +65,7 @@ func (c *change) awaitEmpty(cmd *cobra.Command, name string) error {
 				"it stays drained until `shardctl undrain %s`", left.owned, name, name)
 		}
 		progress.show(missing)
-		if sleep.For(ctx, pace) != nil {
+		if clock.Sleep(ctx, pace) != nil {
 			progress.end()
 			return fmt.Errorf("after %s: %s; it stays drained until `shardctl undrain %s`", c.timeout, missing, name)
 		}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/printable"
-	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -143,7 +143,7 @@ const logPace = 500 * time.Millisecond
 // waited for.
 func (r *logReader) follow(ctx context.Context) error {
 	replica := connection{link: r.link}
-	for sleep.For(ctx, logPace) == nil {
+	for clock.Sleep(ctx, logPace) == nil {
 		part, err := r.after(ctx, "")
 		var bad *api.Error
 		switch {

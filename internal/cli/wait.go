@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/nearest"
 	"github.com/shardctl/shardctl/internal/printable"
-	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -123,7 +123,7 @@ func (o waitOptions) wait(g *Globals, cmd *cobra.Command, args []string) error {
 			missing = g.explain(cmd, client, err).Error()
 		}
 		progress.show(missing)
-		if sleep.For(ctx, pace) != nil {
+		if clock.Sleep(ctx, pace) != nil {
 			progress.end()
 			return fmt.Errorf("not %s after %s: %s", o.aim, o.timeout, missing)
 		}

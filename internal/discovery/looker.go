@@ -9,11 +9,11 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
@@ -59,7 +59,7 @@ func (l Looker) Run(ctx context.Context, token int64) error {
 		default:
 			failures = 0
 		}
-		if sleep.For(ctx, wait) != nil {
+		if clock.Sleep(ctx, wait) != nil {
 			return nil //nolint:nilerr // the replica no longer looks
 		}
 	}

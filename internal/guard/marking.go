@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/guard/wire"
-	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/standin"
 )
 
@@ -59,7 +59,7 @@ func (k *marking) prepare(ctx context.Context) {
 			}
 			text := "Could not prepare for the worker's death"
 			k.log.add(note{level: levelDebug, text: text, values: []any{"error", err.Error()}})
-			if sleep.For(ctx, pause/2+rand.N(pause)) != nil { //nolint:gosec // it spreads load
+			if clock.Sleep(ctx, pause/2+rand.N(pause)) != nil { //nolint:gosec // it spreads load
 				return
 			}
 		}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
@@ -95,7 +95,7 @@ func (w *Writer) writeAll(ctx context.Context, changes []change) (written []chan
 		if err != nil || len(changes) == 0 {
 			break
 		}
-		if err := sleep.For(ctx, pause); err != nil {
+		if err := clock.Sleep(ctx, pause); err != nil {
 			return written, now, err
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/process"
-	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // giveBackEvery is how often a replica returns memory that it does not use. Each time takes a garbage collection.
@@ -22,7 +22,7 @@ func giveBack() {
 // memory than what follows, and Go itself returns it too slowly for a replica that then rests. There may be many of
 // these on a machine.
 func keepGivingBack(ctx context.Context) {
-	for sleep.For(ctx, giveBackEvery) == nil {
+	for clock.Sleep(ctx, giveBackEvery) == nil {
 		giveBack()
 	}
 }

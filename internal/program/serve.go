@@ -17,9 +17,9 @@ import (
 	"github.com/shardctl/shardctl/internal/admin"
 	"github.com/shardctl/shardctl/internal/application"
 	"github.com/shardctl/shardctl/internal/certs"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/route"
 	"github.com/shardctl/shardctl/internal/settings"
-	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/web"
 )
@@ -173,7 +173,7 @@ func awaitAddress(
 			waiting(err)
 			waiting = nil
 		}
-		if err := sleep.For(ctx, addressPause); err != nil {
+		if err := clock.Sleep(ctx, addressPause); err != nil {
 			return nil, err
 		}
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
@@ -119,7 +119,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		if l.cfg.Decided != nil {
 			l.cfg.Decided(took)
 		}
-		if sleep.For(ctx, max(minGap, min(2*took, maxIdle))) != nil { // a flood of changes is met by few decisions
+		if clock.Sleep(ctx, max(minGap, min(2*took, maxIdle))) != nil { // a flood of changes is met by few decisions
 			return nil
 		}
 		if again <= 0 || again > maxIdle {

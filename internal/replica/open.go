@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -40,7 +40,7 @@ func WaitForStore(
 		if ctx.Err() == nil {
 			failed(err, pause)
 		}
-		if sleep.For(ctx, pause) != nil {
+		if clock.Sleep(ctx, pause) != nil {
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				within := time.Since(began).Round(100 * time.Millisecond) // the caller's deadline may be earlier
 				return nil, fmt.Errorf("the store was not reached within %v: %w", within, err)

@@ -15,10 +15,9 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/uuid"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/taskrun"
-	"github.com/shardctl/shardctl/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
@@ -75,7 +74,7 @@ func (k *Keeper) Run(ctx context.Context) {
 			k.flushLast(ctx)
 			return
 		}
-		if sleep.For(ctx, rest) != nil {
+		if clock.Sleep(ctx, rest) != nil {
 			k.flushLast(ctx)
 			return
 		}
@@ -162,7 +161,7 @@ func (k *Keeper) write(
 	for i, key := range keys {
 		r := known[key]
 		r.Key = key
-		if merge(&r, waiting[key], wallclock.Now().UnixMilli()) {
+		if merge(&r, waiting[key], clock.Wall().UnixMilli()) {
 			k.log.Info("Runs were dated by a clock that was far ahead: they count as of now", "key", key)
 		}
 		before := r.Rev

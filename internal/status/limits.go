@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -208,7 +208,7 @@ func (p *pace) turn(ctx context.Context, public bool, patience time.Duration) er
 	if !ok {
 		return errBusy
 	}
-	return sleep.For(ctx, wait)
+	return clock.Sleep(ctx, wait)
 }
 
 // reserve takes the next turn, unless it is later than patience allows.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
@@ -303,7 +303,7 @@ func patiently(ctx context.Context, f func(context.Context) error) error {
 		if err == nil || !errors.Is(err, store.ErrUnavailable) || time.Now().After(deadline) {
 			return err
 		}
-		if ended := sleep.For(ctx, pause); ended != nil {
+		if ended := clock.Sleep(ctx, pause); ended != nil {
 			return fmt.Errorf("%w: %w", ended, err)
 		}
 	}

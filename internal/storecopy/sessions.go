@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
@@ -48,7 +48,7 @@ func (m *mover) watch(ctx context.Context) (map[string]record.Session, error) {
 	}
 	m.step("%d sessions have not ended: waiting %v for heartbeats", len(first), longest)
 	for last := since; m.Clock.Now().KillerElapsed(since) < longest; {
-		if err := sleep.For(ctx, look); err != nil {
+		if err := clock.Sleep(ctx, look); err != nil {
 			return nil, err
 		}
 		now, err := alive(ctx, m.From)

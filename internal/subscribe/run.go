@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/flow"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -128,7 +128,7 @@ func (s *run) keepOpen(ctx context.Context) error {
 		if time.Since(began) >= steady {
 			failures = 0
 		}
-		_ = sleep.For(ctx, reconnect.Delay(failures)) // the loop looks at ctx
+		_ = clock.Sleep(ctx, reconnect.Delay(failures)) // the loop looks at ctx
 		failures++
 	}
 	return nil
@@ -213,7 +213,7 @@ func (s *run) clearBreaks(ctx context.Context) {
 	if s.breaks.count < restless {
 		return
 	}
-	if _ = sleep.For(ctx, steady); ctx.Err() == nil {
+	if _ = clock.Sleep(ctx, steady); ctx.Err() == nil {
 		s.breaks.count = 0
 		s.opened()
 	}
@@ -281,7 +281,7 @@ func (s *run) watchLag(ctx context.Context, sub Subscription) {
 	if !ok {
 		return
 	}
-	_ = sleep.For(ctx, lagFirst)
+	_ = clock.Sleep(ctx, lagFirst)
 	for ctx.Err() == nil {
 		asking, cancel := context.WithTimeout(ctx, lagTimeout)
 		lag, err := lagging.Lag(asking)
@@ -295,7 +295,7 @@ func (s *run) watchLag(ctx context.Context, sub Subscription) {
 			s.env.Log.V(1).Info("The lag is not known", "reason", err.Error())
 		}
 		s.behind(now)
-		_ = sleep.For(ctx, lagEvery)
+		_ = clock.Sleep(ctx, lagEvery)
 	}
 }
 

@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/releasing"
 	"github.com/shardctl/shardctl/internal/supervisor/job"
 	"github.com/shardctl/shardctl/internal/taskrun"
-	"github.com/shardctl/shardctl/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -214,7 +214,7 @@ func (p *reporter) Running() {
 }
 
 func (p *reporter) Trouble(err error) {
-	p.report(record.StateRunning, job.Trouble(err, wallclock.Now()))
+	p.report(record.StateRunning, job.Trouble(err, clock.Wall()))
 }
 
 func (p *reporter) Lag(lag elect.Lag) {

@@ -4,8 +4,8 @@ import (
 	"container/heap"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/supervisor/job"
-	"github.com/shardctl/shardctl/internal/wallclock"
 )
 
 // maxSleep bounds each wait for a tick: the wall clock may be set meanwhile, which timers do not see.
@@ -105,4 +105,4 @@ func (h *timerHeap[T]) Pop() any {
 }
 
 // readClocks reads both clocks.
-func readClocks() job.Moment { return job.Moment{Wall: wallclock.Now(), Steady: time.Now()} }
+func readClocks() job.Moment { return job.Moment{Wall: clock.Wall(), Steady: time.Now()} }

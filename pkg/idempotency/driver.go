@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 )
 
 // How long writes outside of transactions may take, and the pauses of one who waits.
@@ -161,7 +161,7 @@ func (d *driver) failed(ctx context.Context, err error) event {
 // rest waits before the next look, longer every time.
 func (d *driver) rest(ctx context.Context) event {
 	d.pause = min(max(d.pause*3/2, firstPause), lastPause)
-	if sleep.For(ctx, d.pause/2+rand.N(d.pause)) != nil { //nolint:gosec // spreads load
+	if clock.Sleep(ctx, d.pause/2+rand.N(d.pause)) != nil { //nolint:gosec // spreads load
 		return event{Kind: gaveUp}
 	}
 	return event{Kind: paused}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 )
 
 // Execer is what [SQL] needs of a transaction: a *sql.Tx, or a *sql.Conn within one.
@@ -157,7 +157,7 @@ func (s SQLTransactions) Transact(ctx context.Context, do func(context.Context, 
 		if err == nil || s.Retry == nil || !s.Retry(err) || try > retries {
 			return err
 		}
-		if gone := sleep.For(ctx, retryPause*time.Duration(min(try, 20))); gone != nil {
+		if gone := clock.Sleep(ctx, retryPause*time.Duration(min(try, 20))); gone != nil {
 			return errors.Join(gone, err)
 		}
 	}

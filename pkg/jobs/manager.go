@@ -10,10 +10,10 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/runners/callback"
 	"github.com/shardctl/shardctl/internal/runs"
-	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -205,7 +205,7 @@ func (h holder) run(ctx context.Context) error {
 		default:
 			h.m.cfg.Logger.Info("A job's key could not be asked for, trying again", "key", h.task.Key(), "error",
 				text(err))
-			_ = sleep.For(ctx, again) // the loop looks at ctx
+			_ = clock.Sleep(ctx, again) // the loop looks at ctx
 		}
 	}
 	return nil

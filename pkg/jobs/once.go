@@ -9,8 +9,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/robfig/cron/v3"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks/schedule"
 )
@@ -84,7 +84,7 @@ type once struct {
 
 // Run implements [cron.Job]. It returns when the run is over, or at once when another process has it.
 func (o *once) Run() {
-	now := wallclock.Now()
+	now := clock.Wall()
 	tick := schedule.Newest(o.schedule, now.In(o.loc), newestWithin)
 	log := o.m.cfg.Logger.WithValues("key", o.m.key(o.name), "tick", tick.UTC())
 	o.m.mu.Lock()
@@ -109,7 +109,7 @@ func (o *once) Run() {
 
 // run runs the job unless the lock says that this tick, or a later one, was run before.
 func (o *once) run(ctx context.Context, lease *elect.Lease, tick time.Time, log logr.Logger) error {
-	status, began := lease.Status(), wallclock.Now()
+	status, began := lease.Status(), clock.Wall()
 	if fired := status.CorrectTicks(began); !fired.IsZero() {
 		log.Info("The clock of a process was far ahead when a tick was run: ticks count from now on",
 			"ahead", fired.UTC())
@@ -131,7 +131,7 @@ func (o *once) run(ctx context.Context, lease *elect.Lease, tick time.Time, log 
 		log.Error(err, "A run has failed")
 		past.Result, past.ExitCode, past.Error = record.RunFailed, 1, err.Error()
 	}
-	past.End = wallclock.Now().UnixMilli()
+	past.End = clock.Wall().UnixMilli()
 	o.m.keeper.Add(lease.Key(), past)
 	status = lease.Status()
 	status.State, status.Since = record.StateWaiting, past.End

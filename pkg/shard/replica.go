@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/replica"
-	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
@@ -148,7 +148,7 @@ func (r *Replica) open(ctx context.Context) (store.Store, error) {
 // firstList waits for the first list of a group; false: ctx has ended.
 func (r *Replica) firstList(ctx context.Context, g Group) bool {
 	for !r.list(ctx, g) {
-		if sleep.For(ctx, minEvery) != nil {
+		if clock.Sleep(ctx, minEvery) != nil {
 			return false
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -127,7 +127,7 @@ func (c *cluster) settled(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if sleep.For(ctx, 200*time.Millisecond) != nil {
+		if clock.Sleep(ctx, 200*time.Millisecond) != nil {
 			return fmt.Errorf("%w: %w\n%s", context.Cause(ctx), err, c.logs())
 		}
 	}

@@ -37,7 +37,7 @@ func TestImpuritiesAreFound(t *testing.T) {
 		`import "time"; var d time.Duration`:                      0,
 		`import "context"`:                                        1,
 		`import ("sync"; "sync/atomic"; "os"; "net"; "net/http")`: 5,
-		`import "` + module + `internal/sleep"`:                   1,
+		`import "` + module + `internal/clock"`:                   1,
 		`import "time"; var now = time.Now`:                       1,
 		`import "time"; func f() { go f(); time.Sleep(0) }`:       2,
 		`func f(c chan int) { select { case <-c: } }`:             1,
@@ -61,7 +61,7 @@ func impurities(t *testing.T, name string, source []byte) (found []string) {
 		name := strings.TrimPrefix(strings.Trim(spec.Path.Value, `"`), module)
 		first, _, _ := strings.Cut(name, "/")
 		if slices.Contains([]string{"context", "net", "os", "sync", "runtime"}, first) ||
-			slices.Contains([]string{"internal/sleep", "internal/wallclock", "pkg/elect/internal/loop"}, name) {
+			slices.Contains([]string{"internal/clock", "pkg/elect/internal/loop"}, name) {
 			note(spec.Pos(), "imports "+name)
 		}
 	}

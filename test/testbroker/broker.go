@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -222,7 +222,7 @@ func (b *Server) WaitWritten(ctx context.Context, text string) error {
 		if found || err != nil {
 			return err
 		}
-		if sleep.For(ctx, writtenEvery) != nil {
+		if clock.Sleep(ctx, writtenEvery) != nil {
 			return fmt.Errorf("%s at %s has not written %q to %s: %w", b.kind, b.Addr(), text, pattern,
 				context.Cause(ctx))
 		}

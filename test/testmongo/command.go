@@ -16,7 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 )
 
 // pollEvery is how often the nodes are asked while waiting for an election.
@@ -62,7 +62,7 @@ func (rs *ReplicaSet) Primary(ctx context.Context) (*Node, error) {
 				return rs.nodes[i], nil
 			}
 		}
-		if err := sleep.For(ctx, pollEvery); err != nil {
+		if err := clock.Sleep(ctx, pollEvery); err != nil {
 			return nil, fmt.Errorf("no primary: %w", err)
 		}
 	}
@@ -83,7 +83,7 @@ func (rs *ReplicaSet) WaitInSync(ctx context.Context) error {
 		if ready == len(rs.nodes) {
 			return nil
 		}
-		if err := sleep.For(ctx, pollEvery); err != nil {
+		if err := clock.Sleep(ctx, pollEvery); err != nil {
 			return fmt.Errorf("%d of %d nodes are in sync: %w", ready, len(rs.nodes), err)
 		}
 	}

@@ -23,7 +23,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 )
 
 // Proxy is a network between clients and one server: a TCP proxy that breaks or blocks. Its methods may be called
@@ -86,7 +86,7 @@ func Late(delay time.Duration) Relay {
 			}
 		}()
 		for p := range way {
-			if sleep.For(ctx, time.Until(p.due)) != nil {
+			if clock.Sleep(ctx, time.Until(p.due)) != nil {
 				break
 			}
 			if _, err := to.Write(p.data); err != nil || p.err != nil {

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/process"
-	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 const (
@@ -116,7 +116,7 @@ func (s *Server) startTimes(ctx context.Context, times int) error {
 		if times--; times == 0 || !errors.Is(err, ErrExited) {
 			return fmt.Errorf("start %s at %s: %w%s", s.name, s.Addr(), err, s.LogTail(10))
 		}
-		_ = sleep.For(ctx, startPause) // the next try says that ctx has ended
+		_ = clock.Sleep(ctx, startPause) // the next try says that ctx has ended
 	}
 }
 

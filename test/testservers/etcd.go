@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/test/testprocess"
 )
 
@@ -167,7 +167,7 @@ func (c *EtcdCluster) Leader(ctx context.Context) (*Server, error) {
 			}
 			errs = append(errs, err)
 		}
-		if sleep.For(ctx, 20*time.Millisecond) != nil { // an election reports nothing
+		if clock.Sleep(ctx, 20*time.Millisecond) != nil { // an election reports nothing
 			return nil, fmt.Errorf("no member of etcd leads: %w", errors.Join(errs...))
 		}
 	}

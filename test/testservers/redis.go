@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/test/testprocess"
 )
 
@@ -198,7 +198,7 @@ func waitSentinel(ctx context.Context, addr, want string) error {
 		if strings.Contains(line, want) {
 			return nil
 		}
-		if sleep.For(ctx, 20*time.Millisecond) != nil {
+		if clock.Sleep(ctx, 20*time.Millisecond) != nil {
 			return fmt.Errorf("sentinel at %s says %q (%w), not %q", addr, line, err, want)
 		}
 	}
@@ -268,7 +268,7 @@ func (s *RedisSet) WaitMaster(ctx context.Context, not int) int {
 		if i := s.Master(ctx); i != not {
 			return i
 		}
-		if sleep.For(ctx, 20*time.Millisecond) != nil {
+		if clock.Sleep(ctx, 20*time.Millisecond) != nil {
 			s.tb.Fatal("no other node has become the master")
 		}
 	}

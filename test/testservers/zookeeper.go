@@ -19,7 +19,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/test/testprocess"
 )
 
@@ -285,7 +285,7 @@ func (z *ZooKeepers) await(ctx context.Context, enough func(leader *Server, serv
 				return leader, nil
 			}
 		}
-		if sleep.For(ctx, 20*time.Millisecond) != nil {
+		if clock.Sleep(ctx, 20*time.Millisecond) != nil {
 			return nil, fmt.Errorf("of %s %d lead or follow: %w", z.Addrs(), serving, context.Cause(ctx))
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 )
 
 // Program returns the path of a program in the user's cache directory. name is its path there, with its version in it.
@@ -68,7 +68,7 @@ func Lock(ctx context.Context, path string) (unlock func(), err error) {
 		if !errors.Is(err, ErrLocked) {
 			return unlock, err
 		}
-		if err := sleep.For(ctx, 100*time.Millisecond); err != nil {
+		if err := clock.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
 	}

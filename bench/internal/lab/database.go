@@ -19,7 +19,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
 
@@ -124,7 +124,7 @@ func WatchTraffic(ctx context.Context, db *mongo.Database, window time.Duration)
 		return Traffic{}, err
 	}
 	begin := time.Now()
-	if err := sleep.For(ctx, window); err != nil {
+	if err := clock.Sleep(ctx, window); err != nil {
 		return Traffic{}, err
 	}
 	end := time.Now()

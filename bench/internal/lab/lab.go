@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/testprocess"
 )
@@ -127,7 +127,7 @@ func Until(ctx context.Context, check func() error) error {
 		if err == nil || time.Now().After(deadline) {
 			return err
 		}
-		if err := sleep.For(ctx, tryEvery); err != nil {
+		if err := clock.Sleep(ctx, tryEvery); err != nil {
 			return err
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 )
 
 // mongoPoll is how often a waiter looks. There is no custom: shardctl looks as often where its store cannot wake it.
@@ -51,7 +51,7 @@ func (l *documents) acquire(ctx context.Context, key string) (held, error) {
 		if taken {
 			break
 		}
-		if err := sleep.For(ctx, mongoPoll); err != nil {
+		if err := clock.Sleep(ctx, mongoPoll); err != nil {
 			return held{}, err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
@@ -69,11 +69,11 @@ func (c *column) crowd(ctx context.Context, all []*member) error {
 	for i := range crowdSize {
 		asked := of(i).order("acquire", crowdKey(i))
 		go func() { turns <- turn{i, of(i).await(ctx, asked)} }()
-		if err := sleep.For(ctx, 10*time.Millisecond+moment(20*time.Millisecond)); err != nil {
+		if err := clock.Sleep(ctx, 10*time.Millisecond+moment(20*time.Millisecond)); err != nil {
 			return err
 		}
 	}
-	if err := sleep.For(ctx, time.Second); err != nil {
+	if err := clock.Sleep(ctx, time.Second); err != nil {
 		return err
 	}
 	served, err := c.serve(ctx, of, turns)
@@ -94,7 +94,7 @@ func (c *column) serve(ctx context.Context, of func(int) *member, turns <-chan t
 			}
 			served = append(served, t.caller)
 			c.crowded.gaps = append(c.crowded.gaps, t.end.Sub(released.begin))
-			if err := sleep.For(ctx, holdFor); err != nil {
+			if err := clock.Sleep(ctx, holdFor); err != nil {
 				return served, err
 			}
 			released, err = of(t.caller).do(ctx, "release", crowdKey(t.caller))
@@ -156,7 +156,7 @@ func (c *column) freeze(ctx context.Context, round int) error {
 	defer holds.kill()
 	frozen := func() history.Instant { return holds.signal(syscall.SIGSTOP) }
 	thaw := func(since history.Instant) (history.Instant, error) {
-		err := sleep.For(ctx, max(0, 2*crashLease-history.Now().Sub(since)))
+		err := clock.Sleep(ctx, max(0, 2*crashLease-history.Now().Sub(since)))
 		return holds.signal(syscall.SIGCONT), err
 	}
 	found, err := c.clash(ctx, holds, key, frozen, thaw)
@@ -217,7 +217,7 @@ func (c *column) clash(ctx context.Context, holds *member, key string, disturb f
 	}
 	defer next.kill()
 	acquired := next.order("acquire", key)
-	if err := sleep.For(ctx, crashLease/2+moment(crashLease/2)); err != nil {
+	if err := clock.Sleep(ctx, crashLease/2+moment(crashLease/2)); err != nil {
 		return clash{}, err
 	}
 	since := disturb()
@@ -226,7 +226,7 @@ func (c *column) clash(ctx context.Context, holds *member, key string, disturb f
 	if taken.err != nil || err != nil {
 		return clash{}, fmt.Errorf("the next does not get it: %w, %w", taken.err, err)
 	}
-	if err := sleep.For(ctx, clashTime); err != nil {
+	if err := clock.Sleep(ctx, clashTime); err != nil {
 		return clash{}, err
 	}
 	acted, err := holds.do(ctx, "report", key)

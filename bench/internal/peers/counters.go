@@ -17,7 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 )
 
 // between makes rates of counters that are read before and after a window.
@@ -28,7 +28,7 @@ func between(read func(context.Context) (rates, error)) func(context.Context, ti
 			return rates{}, err
 		}
 		begin := time.Now()
-		if err := sleep.For(ctx, window); err != nil {
+		if err := clock.Sleep(ctx, window); err != nil {
 			return rates{}, err
 		}
 		seconds := time.Since(begin).Seconds()

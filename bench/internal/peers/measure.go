@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 )
 
 const (
@@ -124,7 +124,7 @@ func (c *column) handOvers(ctx context.Context, n int) error {
 	for begin := time.Now(); len(c.gaps) < n && time.Since(begin) < handOverTime; {
 		holds, waits := all[len(c.gaps)%2], all[(len(c.gaps)+1)%2]
 		acquired := waits.order("acquire", "pair")
-		if err := sleep.For(ctx, 100*time.Millisecond+moment(300*time.Millisecond)); err != nil {
+		if err := clock.Sleep(ctx, 100*time.Millisecond+moment(300*time.Millisecond)); err != nil {
 			return err
 		}
 		released, err := holds.do(ctx, "release", "pair")
@@ -161,7 +161,7 @@ func (c *column) crashes(ctx context.Context, rounds int) error {
 		for k := range crashKeys {
 			acquired = append(acquired, next.order("acquire", crashKey(k)))
 		}
-		if err := sleep.For(ctx, crashLease/2+moment(crashLease/2)); err != nil {
+		if err := clock.Sleep(ctx, crashLease/2+moment(crashLease/2)); err != nil {
 			return err
 		}
 		at := holds.kill()
@@ -201,7 +201,7 @@ func (c *column) holdMany(ctx context.Context, window time.Duration) error {
 			return err
 		}
 	}
-	if err := sleep.For(ctx, 3*time.Second); err != nil { // what was changed has been read by all
+	if err := clock.Sleep(ctx, 3*time.Second); err != nil { // what was changed has been read by all
 		return err
 	}
 	cost, err := c.idle(ctx, window)

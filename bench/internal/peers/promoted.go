@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -105,7 +105,7 @@ func (c *column) promote(ctx context.Context, set *promotable) (promotion, error
 	if !p.acked {
 		return p, nil
 	}
-	if err := sleep.For(ctx, clashTime); err != nil {
+	if err := clock.Sleep(ctx, clashTime); err != nil {
 		return p, err
 	}
 	acted, err := holds.do(ctx, "report", key)
@@ -221,7 +221,7 @@ func (set *promotable) online(ctx context.Context, master string, replicas int) 
 		if set.version = info["Server"]["redis_version"]; n == replicas {
 			return nil
 		}
-		if err := sleep.For(ctx, 50*time.Millisecond); err != nil {
+		if err := clock.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}

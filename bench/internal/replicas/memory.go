@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 )
 
@@ -135,7 +135,7 @@ func weigh(ctx context.Context, b *lab.Lab, owner, guest *harness.Replica) error
 // sample weighs again and again for a while.
 func sample(ctx context.Context, lasts time.Duration, weigh func() error) error {
 	for begin := time.Now(); time.Since(begin) < lasts; {
-		if err := sleep.For(ctx, 2*time.Second); err != nil {
+		if err := clock.Sleep(ctx, 2*time.Second); err != nil {
 			return err
 		}
 		if err := weigh(); err != nil {

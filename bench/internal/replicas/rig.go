@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
@@ -89,7 +89,7 @@ func (r *rig) lose(ctx context.Context, part harness.Part, sig syscall.Signal) (
 	if err != nil {
 		return loss{}, err
 	}
-	if err := sleep.For(ctx, rand.N(r.Lease/10)); err != nil { //nolint:gosec // a moment, not a secret
+	if err := clock.Sleep(ctx, rand.N(r.Lease/10)); err != nil { //nolint:gosec // a moment, not a secret
 		return loss{}, err
 	}
 	at, err := leaving.Kill(part, sig)

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/endpoint"
-	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -148,7 +148,7 @@ func (s session) run(ctx context.Context) tasks.Ending {
 	known := s.env.Remote.Until() // what the endpoint is known to have heard; it may have heard more
 	wait, troubled := s.env.T/3, false
 	for {
-		if sleep.For(ctx, min(wait, time.Until(known))) != nil {
+		if clock.Sleep(ctx, min(wait, time.Until(known))) != nil {
 			return tasks.Ending{Cut: true}
 		}
 		if !time.Now().Before(known) {
@@ -248,7 +248,7 @@ func (r Runner) Leave(ctx context.Context, env taskrun.Env) {
 	}
 	over, cancel := context.WithDeadline(context.WithoutCancel(ctx), env.Remote.Until())
 	defer cancel()
-	_ = sleep.For(over, time.Until(env.Remote.Late())) // the loop looks at over
+	_ = clock.Sleep(over, time.Until(env.Remote.Late())) // the loop looks at over
 	for over.Err() == nil {
 		try, cancelTry := context.WithTimeoutCause(over, s.timeout(), errRequestTimeout)
 		err := s.sendEvent(try, eventStop, 0)
@@ -259,7 +259,7 @@ func (r Runner) Leave(ctx context.Context, env taskrun.Env) {
 		env.Log.Error(
 			err, "Stopping was not acknowledged: trying again until its time is over", "token", env.Start.Token,
 		)
-		_ = sleep.For(over, stopRetry) // the loop looks at over
+		_ = clock.Sleep(over, stopRetry) // the loop looks at over
 	}
 	_ = env.Remote.Promise(time.Time{}) // who has not heard waits longer
 }

@@ -13,10 +13,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/field"
-	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/wallclock"
 )
 
 // Open connects, finds where to begin, and keeps that place where none was kept. It ends within 15 s.
@@ -103,7 +102,7 @@ func (o *opening) beginAll(ctx context.Context, partitions []int32) (map[int32]m
 	if err := field.Join(o.gone(o.before)...); err != nil {
 		return nil, nil, err
 	}
-	began := wallclock.Now()
+	began := clock.Wall()
 	begin, absent, err := o.begin(ctx, o.before, partitions)
 	if o.latest && len(absent) > 0 {
 		// For those that are absent: nothing that is published until they are there is skipped.
@@ -111,7 +110,7 @@ func (o *opening) beginAll(ctx context.Context, partitions []int32) (map[int32]m
 	}
 	fresh := len(o.before.marks) == 0
 	for pause := firstPause; fresh && err == nil && len(absent) > 0 && pause <= lastPause; pause *= 2 {
-		_ = sleep.For(ctx, pause) // begin looks at ctx
+		_ = clock.Sleep(ctx, pause) // begin looks at ctx
 		var more map[int32]mark
 		more, absent, err = o.begin(ctx, o.before, absent.partitions())
 		maps.Copy(begin, more)

@@ -17,8 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/field"
-	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/recall"
 )
@@ -280,7 +280,7 @@ func (b *inBroker) commitWithRetry(ctx context.Context, req *kmsg.OffsetCommitRe
 		if err == nil || !isTransient(err) || time.Since(began) > retryFor {
 			return resp, err
 		}
-		if sleep.For(ctx, pause(tries)) != nil {
+		if clock.Sleep(ctx, pause(tries)) != nil {
 			return nil, err
 		}
 	}

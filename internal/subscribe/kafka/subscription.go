@@ -13,9 +13,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/field"
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/wallclock"
 )
 
 // subscription is an open one.
@@ -314,7 +314,7 @@ func (s *subscription) Lag(ctx context.Context) (subscribe.Lag, error) {
 	case behind == 0:
 		lag.Seconds = 0
 	case !oldest.IsZero():
-		lag.Seconds = max(0, wallclock.Now().Sub(oldest).Seconds())
+		lag.Seconds = max(0, clock.Wall().Sub(oldest).Seconds())
 	}
 	return lag, nil
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -220,7 +220,7 @@ func (o *owners) openSoon(source subscribe.Source) *client {
 				patience, err)
 		}
 		o.Logf("Open after the connection was broken: %v", err)
-		if sleep.For(o.Context(), moment) != nil {
+		if clock.Sleep(o.Context(), moment) != nil {
 			o.Fatalf("the test has ended")
 		}
 	}

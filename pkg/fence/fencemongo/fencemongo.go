@@ -25,7 +25,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/fence"
 )
 
@@ -148,7 +148,7 @@ func labelled(err error, label string) bool {
 
 // pause waits for 5 to 25 ms. Nothing says when another transaction has ended.
 func pause(ctx context.Context) error {
-	return sleep.For(ctx, 5*time.Millisecond+rand.N(20*time.Millisecond)) //nolint:gosec // jitter, not a secret
+	return clock.Sleep(ctx, 5*time.Millisecond+rand.N(20*time.Millisecond)) //nolint:gosec // jitter, not a secret
 }
 
 // Field is where a document keeps its marks, as {exclusive, shared}.

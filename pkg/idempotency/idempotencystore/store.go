@@ -21,9 +21,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/idempotency"
@@ -148,7 +148,7 @@ func (s *records) apply(ctx context.Context, c driver.Change) (driver.Outcome, e
 		if outs[0].Status != driver.Unknown {
 			return outs[0], nil
 		}
-		if sleep.For(ctx, retryPause) != nil {
+		if clock.Sleep(ctx, retryPause) != nil {
 			return outs[0], nil //nolint:nilerr // the outcome says that it is not known
 		}
 	}
@@ -179,7 +179,7 @@ func (s *records) settle(ctx context.Context, w idempotency.Write, c driver.Chan
 	}
 	w.Over, w.Record = c.Doc.Rev, takenBack(*w.Record)
 	for {
-		if s.tryWrite(ctx, w) == nil || sleep.For(ctx, retryPause) != nil {
+		if s.tryWrite(ctx, w) == nil || clock.Sleep(ctx, retryPause) != nil {
 			return
 		}
 	}
@@ -215,7 +215,7 @@ func (s *records) BindSession(ctx context.Context) (context.Context, string, fun
 		if time.Since(began) > openWithin {
 			return nil, "", nil, fmt.Errorf("%w: this process has no valid session", idempotency.ErrUnavailable)
 		}
-		if err := sleep.For(ctx, lookPause); err != nil {
+		if err := clock.Sleep(ctx, lookPause); err != nil {
 			return nil, "", nil, err
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 )
 
@@ -146,7 +146,7 @@ func (s *sender) send(ctx context.Context, i int) error {
 		default:
 			return err
 		}
-		if sleep.For(ctx, 5*time.Millisecond) != nil {
+		if clock.Sleep(ctx, 5*time.Millisecond) != nil {
 			return errors.Join(context.Cause(ctx), err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/shardctl/shardctl/internal/wallclock"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
@@ -95,7 +95,7 @@ func (f *floors) raise(ctx context.Context, least int64, renew bool) error {
 		}
 		found := resp.Responses[0].GetResponseRange().Kvs
 		kept := decodeFloor(found)
-		now := wallclock.Now().UnixMilli()
+		now := clock.Wall().UnixMilli()
 		is := f.at(found, resp.Header.Revision)
 		old := renew && now-kept.Time >= floorEvery.Milliseconds()
 		if is >= least && !old {
@@ -133,7 +133,7 @@ func (f *floors) keptSince(ctx context.Context) (since int64, err error) {
 		return 0, err
 	}
 	kept := decodeFloor(resp.Kvs)
-	now := wallclock.Now().UnixMilli()
+	now := clock.Wall().UnixMilli()
 	for rev := cmp.Or(kept.First, resp.Kvs[0].ModRevision); rev > 0; rev = kept.Prev {
 		// Of what was compacted the newest value is there, but not at its own revision.
 		resp, err = f.link.client.Get(ctx, f.key, clientv3.WithRev(rev))
@@ -192,7 +192,7 @@ func (p parts) setUp(ctx context.Context, existing bool) error {
 	if existing {
 		return nil
 	}
-	err = p.floors.raise(ctx, wallclock.Now().UnixMilli(), true)
+	err = p.floors.raise(ctx, clock.Wall().UnixMilli(), true)
 	if errors.Is(err, rpctypes.ErrNoSpace) { // nothing can be written: it is shown as a problem, and reads are served
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/shardctl/shardctl/internal/wallclock"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
@@ -105,7 +105,7 @@ func look(ctx context.Context, l *link, f *floors) (seen, error) {
 	}
 	since, err := f.keptSince(ctx)
 	if since > 0 {
-		s.kept = time.Duration(wallclock.Now().UnixMilli()-since) * time.Millisecond
+		s.kept = time.Duration(clock.Wall().UnixMilli()-since) * time.Millisecond
 	}
 	return s, err
 }

@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/shardctl/shardctl/internal/wallclock"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
@@ -29,7 +29,7 @@ type view struct {
 
 // found is a page with the time and the floor, and with what cannot be read.
 func (v *view) found(docs []driver.Doc) engine.Page {
-	return engine.Page{Docs: docs, Unreadable: v.unreadable, Now: wallclock.Now().UnixMilli(), Floor: v.floor}
+	return engine.Page{Docs: docs, Unreadable: v.unreadable, Now: clock.Wall().UnixMilli(), Floor: v.floor}
 }
 
 // get asks for keys and ranges in one request, together with the base of the floor.

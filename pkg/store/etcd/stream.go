@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
@@ -65,7 +65,7 @@ func (s *stream) open(ctx context.Context, times int) error {
 			return err
 		}
 		s.link.endpoints.leave(s.at)
-		if sleep.For(ctx, reopenPause) != nil {
+		if clock.Sleep(ctx, reopenPause) != nil {
 			return err
 		}
 	}

@@ -44,7 +44,7 @@ func (b *backend) Get(ctx context.Context, kind driver.Kind, ids []string) (engi
 // reader reads documents, and learns the server's time from them.
 type reader struct {
 	*access
-	clock clock
+	clock serverClock
 }
 
 // dated is a page with the server's clock.
@@ -224,23 +224,23 @@ func add(to *engine.Page, kind driver.Kind, raw bson.Raw) {
 	}
 }
 
-// A clock is the server's clock as of the newest sample, carried on by the local monotonic clock. It is carried on so
-// slowly that it is never ahead: the rates of two clocks differ by a ratio of at most 1.1.
-type clock struct {
+// A serverClock is the server's clock as of the newest sample, carried on by the local monotonic clock. It is carried
+// on so slowly that it is never ahead: the rates of two clocks differ by a ratio of at most 1.1.
+type serverClock struct {
 	mu     sync.Mutex
 	server int64     // the newest sample, Unix ms
 	at     time.Time // when the reply came: the server took it before
 }
 
 // sample takes in what the server's clock showed in a reply.
-func (c *clock) sample(server int64, received time.Time) {
+func (c *serverClock) sample(server int64, received time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.server, c.at = server, received
 }
 
 // now is the server's clock in Unix ms at the local time t.
-func (c *clock) now(t time.Time) int64 {
+func (c *serverClock) now(t time.Time) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.server + t.Sub(c.at).Milliseconds()*10/11

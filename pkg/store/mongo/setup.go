@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
@@ -358,7 +358,7 @@ func retryConflicts(ctx context.Context, step func() error) error {
 			!hasCode(err, codeOperationInProgress, codeIndexBuildAborted, codeDatabaseBeingDropped):
 			return err
 		}
-		if sleep.For(ctx, pauseBetweenSetUpAttempts) != nil {
+		if clock.Sleep(ctx, pauseBetweenSetUpAttempts) != nil {
 			return err
 		}
 	}

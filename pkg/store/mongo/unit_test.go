@@ -78,7 +78,7 @@ func TestDeletesThatHappenedAreCounted(t *testing.T) {
 }
 
 func TestClock(t *testing.T) {
-	var c clock
+	var c serverClock
 	sent := time.Now()
 	c.sample(1_000_000, sent)
 	if got := c.now(sent); got != 1_000_000 {

@@ -12,7 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
@@ -189,7 +189,7 @@ func (b *backend) remake(ctx context.Context) {
 			continue
 		}
 		b.markDropped()
-		if sleep.For(ctx, remakePause) != nil {
+		if clock.Sleep(ctx, remakePause) != nil {
 			return
 		}
 	}

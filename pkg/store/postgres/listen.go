@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
 
@@ -192,7 +192,7 @@ func (l *listener) leave() {
 // reconnect tries until it listens, or until the end: nil.
 func (l *listener) reconnect(ctx context.Context) *connection {
 	for {
-		if sleep.For(ctx, again) != nil {
+		if clock.Sleep(ctx, again) != nil {
 			return nil
 		}
 		attempt, cancel := l.attempt(ctx)

@@ -147,8 +147,8 @@ func (s *server) Close(ctx context.Context) error {
 // maxName is how many bytes of a name PostgreSQL keeps (NAMEDATALEN - 1).
 const maxName = 63
 
-// clock is the server's clock in Unix ms, as of now and not as of the transaction's begin.
-const clock = `floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint`
+// serverClock is the server's clock in Unix ms, as of now and not as of the transaction's begin.
+const serverClock = `floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint`
 
 // dialect is what PostgreSQL does in its own way. It implements [sqlstore.Dialect].
 type dialect struct {
@@ -199,7 +199,7 @@ const relations = `SELECT count(*) FROM pg_catalog.pg_class WHERE relname = ? AN
 // ServerTexts implements [sqlstore.Server].
 func (dialect) ServerTexts() sqlstore.ServerTexts {
 	return sqlstore.ServerTexts{
-		Now: clock, Create: create, Increment: increment, NoteFunction: createNote, Notify: notify,
+		Now: serverClock, Create: create, Increment: increment, NoteFunction: createNote, Notify: notify,
 		Public: func(table string) string { return `GRANT SELECT ON ` + table + ` TO PUBLIC` },
 		Mute:   `SELECT set_config('` + muteSetting + `', '` + settingOn + `', true)`,
 		Trim: func(log string) string {
@@ -234,9 +234,9 @@ func increment(table string, columns []string) string {
 		var kept string
 		switch column {
 		case "rev":
-			kept = fmt.Sprintf(`greatest(excluded.rev, 1 + CASE WHEN %s THEN %s ELSE old.rev END)`, odd, clock)
+			kept = fmt.Sprintf(`greatest(excluded.rev, 1 + CASE WHEN %s THEN %s ELSE old.rev END)`, odd, serverClock)
 		case "count":
-			kept = fmt.Sprintf(`1 + CASE WHEN %s THEN %s ELSE old.count END`, odd, clock)
+			kept = fmt.Sprintf(`1 + CASE WHEN %s THEN %s ELSE old.count END`, odd, serverClock)
 		case "writer_session", "writer_seq":
 			kept = `excluded.` + column
 		default:

@@ -11,14 +11,14 @@ import (
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
-// clock is the time of the servers. Its method may be called concurrently.
-type clock struct {
+// serverClock is the time of the servers. Its method may be called concurrently.
+type serverClock struct {
 	mu   sync.Mutex
 	last ballot.Clock
 }
 
 // now takes the times of servers and says what time it is.
-func (c *clock) now(times []int64) int64 {
+func (c *serverClock) now(times []int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last.Now(times...)

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
@@ -165,7 +165,7 @@ func take(asked []*item, server int, answers []answer, in ballot.Phase) bool {
 // pause waits before the next try. False: ctx ends first.
 func pause(ctx context.Context, try int) bool {
 	longest := min(shortestPause<<min(try, 10), longestPause)
-	return sleep.For(ctx, rand.N(longest)+1) == nil //nolint:gosec // no secret
+	return clock.Sleep(ctx, rand.N(longest)+1) == nil //nolint:gosec // no secret
 }
 
 // maxDocLocks is how many documents are remembered, beyond those that are being changed.

@@ -37,7 +37,7 @@ type Store struct {
 	members  *members
 	proposer *proposer
 	counters *counters
-	clock    clock
+	clock    serverClock
 }
 
 var _ driver.Store = (*Store)(nil)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
@@ -42,7 +42,7 @@ func (t *tender) run(ctx context.Context) {
 		t.server.mu.Unlock()
 		t.members.log.V(1).Info("A server of the quorum does not count", "store", t.server.spec.Name, "error",
 			err.Error())
-		_ = sleep.For(ctx, wait) // the loop looks at ctx
+		_ = clock.Sleep(ctx, wait) // the loop looks at ctx
 		wait = min(2*wait, lastTend)
 	}
 }

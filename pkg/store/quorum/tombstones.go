@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
@@ -23,7 +23,7 @@ const maxRemoved = 100
 
 // removeRegularly removes tombstones until ctx ends. What fails is tried the next time.
 func (s *Store) removeRegularly(ctx context.Context) {
-	for sleep.For(ctx, removeEvery+rand.N(removeEvery)) == nil { //nolint:gosec // no secret
+	for clock.Sleep(ctx, removeEvery+rand.N(removeEvery)) == nil { //nolint:gosec // no secret
 		for _, kind := range driver.Kinds() {
 			if _, err := s.removeTombstones(ctx, kind); err != nil {
 				s.members.log.V(1).Info("Tombstones stay", "document", string(kind), "error", err.Error())

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
@@ -104,7 +104,7 @@ func (w *watch) follow(ctx context.Context, at *server) {
 			case <-ctx.Done():
 			}
 		}
-		_ = sleep.For(ctx, againAfter) // the loop looks at ctx
+		_ = clock.Sleep(ctx, againAfter) // the loop looks at ctx
 	}
 }
 

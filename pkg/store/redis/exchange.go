@@ -13,7 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
@@ -120,7 +120,7 @@ func (e *exchange) repeat(
 		if errors.Is(err, errMoved) && tries < 3 {
 			continue
 		}
-		if sleep.For(ctx, retryPause(tries)) != nil {
+		if clock.Sleep(ctx, retryPause(tries)) != nil {
 			return r, err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/shardctl/shardctl/internal/wallclock"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
@@ -97,7 +97,7 @@ func (d *dialect) Intact() error {
 }
 
 // Now implements [sqlstore.File]: all clients of a file are on one machine.
-func (*dialect) Now() int64 { return wallclock.Now().UnixMilli() }
+func (*dialect) Now() int64 { return clock.Wall().UnixMilli() }
 
 var errReplaced = errors.New("the file was removed or replaced while it was open: end all processes that use it, and " +
 	"start them again")

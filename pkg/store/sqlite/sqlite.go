@@ -40,7 +40,7 @@ import (
 
 	"modernc.org/sqlite"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
@@ -241,7 +241,7 @@ func awaitOneLog(ctx context.Context, abs string) error {
 		if by == 0 {
 			return nil
 		}
-		if time.Now().After(end) || sleep.For(ctx, openingTry) != nil {
+		if time.Now().After(end) || clock.Sleep(ctx, openingTry) != nil {
 			return fmt.Errorf("%w: process %d uses it with another log than %s: end all processes that use it first",
 				driver.ErrUnavailable, by, filepath.Base(abs)+"-wal")
 		}

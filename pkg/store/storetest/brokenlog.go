@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
@@ -118,7 +118,7 @@ func (l BrokenLog) wantMended(t *testing.T, s driver.Store, w *logWatch) {
 		if time.Now().After(end) {
 			t.Fatalf("after %v the problem is %q, and a change is notified as %+v", patience, told, n)
 		}
-		_ = sleep.For(t.Context(), 50*time.Millisecond)
+		_ = clock.Sleep(t.Context(), 50*time.Millisecond)
 	}
 }
 

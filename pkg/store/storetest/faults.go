@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
@@ -276,7 +276,7 @@ func (w *Writers) GoOn(t *testing.T) time.Duration {
 			if t.Failed() || time.Since(began) > w.faults.patience() {
 				t.Fatalf("writer %d does not go on within %v", i, w.faults.patience())
 			}
-			_ = sleep.For(t.Context(), time.Millisecond)
+			_ = clock.Sleep(t.Context(), time.Millisecond)
 		}
 	}
 	return time.Since(began)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
@@ -215,7 +215,7 @@ func (h *held) op() (context.Context, context.CancelFunc) {
 }
 
 // pause is that before a call is repeated.
-func (h *held) pause(ctx context.Context) error { return sleep.For(ctx, h.Lease/40) }
+func (h *held) pause(ctx context.Context) error { return clock.Sleep(ctx, h.Lease/40) }
 
 // heartbeatBody is about as long as the body of a replica's session.
 var heartbeatBody = []byte(`{"instance":"` + strings.Repeat("x", 250) + `"}`)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
@@ -43,7 +43,7 @@ func (i Inherited) Run(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("calls do not fail by what sessions begin with")
 		}
-		_ = sleep.For(t.Context(), 20*time.Millisecond)
+		_ = clock.Sleep(t.Context(), 20*time.Millisecond)
 	}
 	i.Mend()
 	// Each lane, reads, and a watch. What fails meanwhile may be about anything: callers go on.
@@ -69,6 +69,6 @@ func untilApplied(t *testing.T, s driver.Store, c driver.Change, call time.Durat
 		case time.Now().After(end):
 			t.Fatalf("%s %s is not applied within %v: %s", c.Doc.Kind, c.Doc.ID, patience, describe(outs[0]))
 		}
-		_ = sleep.For(t.Context(), 10*time.Millisecond)
+		_ = clock.Sleep(t.Context(), 10*time.Millisecond)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/refusals"
-	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
@@ -49,7 +49,7 @@ func (r Refused) Run(t *testing.T) {
 			if out := write(kind); time.Now().After(end) {
 				t.Fatalf("%s: not %s: %q, %s", kind, what, s.Lasting(), describe(out))
 			}
-			_ = sleep.For(t.Context(), 10*time.Millisecond)
+			_ = clock.Sleep(t.Context(), 10*time.Millisecond)
 		}
 	}
 	for _, kind := range driver.Kinds() {
@@ -96,7 +96,7 @@ func (c Settings) Run(t *testing.T) {
 	}
 	wants := func(want bool) {
 		t.Helper()
-		for end := time.Now().Add(patience); ; _ = sleep.For(t.Context(), 10*time.Millisecond) {
+		for end := time.Now().Add(patience); ; _ = clock.Sleep(t.Context(), 10*time.Millisecond) {
 			err := looker.Look(t.Context())
 			found := slices.ContainsFunc(store.Problems(s), func(p driver.Problem) bool { return p.Reason == c.Reason })
 			switch {

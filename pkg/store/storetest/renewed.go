@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
@@ -171,7 +171,7 @@ func (p Passwords) Run(t *testing.T) {
 			if outs[0].Err != nil {
 				wantHidden(t, outs[0].Err.Error())
 			}
-			_ = sleep.For(t.Context(), 50*time.Millisecond)
+			_ = clock.Sleep(t.Context(), 50*time.Millisecond)
 		}
 	}
 	file(second)

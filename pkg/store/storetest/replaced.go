@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
-
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
@@ -57,7 +56,7 @@ func (r Replaced) Run(t *testing.T) {
 // untilFailed repeats a change until it is not applied any more.
 func untilFailed(t *testing.T, s driver.Store, c driver.Change, call time.Duration) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; _ = sleep.For(t.Context(), 10*time.Millisecond) {
+	for end := time.Now().Add(patience); ; _ = clock.Sleep(t.Context(), 10*time.Millisecond) {
 		ctx, cancel := context.WithTimeout(t.Context(), call)
 		outs, err := s.Apply(ctx, c)
 		cancel()
@@ -124,7 +123,7 @@ func wantRefusals(t *testing.T, name string, try func(context.Context) error, ca
 	t.Helper()
 	const enough = 3
 	end := time.Now().Add(patience)
-	for refused := 0; refused < enough; _ = sleep.For(t.Context(), 10*time.Millisecond) {
+	for refused := 0; refused < enough; _ = clock.Sleep(t.Context(), 10*time.Millisecond) {
 		ctx, cancel := context.WithTimeout(t.Context(), call)
 		err := try(ctx)
 		cancel()

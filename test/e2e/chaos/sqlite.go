@@ -13,7 +13,7 @@ import (
 
 	_ "modernc.org/sqlite" // the chaos test takes the write lock of the database itself
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 )
 
@@ -60,10 +60,10 @@ func (b *sqliteBackend) Begin(ctx context.Context, f Fault) (said string, err er
 func (b *sqliteBackend) often(ctx context.Context, f Fault) {
 	for i := uint64(0); ctx.Err() == nil; i++ {
 		if b.hold(ctx) == nil {
-			_ = sleep.For(ctx, time.Duration(f.Pick>>i%8+1)*80*time.Millisecond)
+			_ = clock.Sleep(ctx, time.Duration(f.Pick>>i%8+1)*80*time.Millisecond)
 			_ = b.release(ctx) // the connection is closed with it
 		}
-		_ = sleep.For(ctx, time.Duration(f.Pick>>(i+3)%8+1)*20*time.Millisecond)
+		_ = clock.Sleep(ctx, time.Duration(f.Pick>>(i+3)%8+1)*20*time.Millisecond)
 	}
 }
 

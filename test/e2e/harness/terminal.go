@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
@@ -113,7 +113,7 @@ func commandOf(ctx context.Context, shell int, program string) (Proc, error) {
 				return child, nil
 			}
 		}
-		if sleep.For(ctx, 10*time.Millisecond) != nil {
+		if clock.Sleep(ctx, 10*time.Millisecond) != nil {
 			return Proc{}, fmt.Errorf("the shell did not start %s: %w", program, context.Cause(ctx))
 		}
 	}

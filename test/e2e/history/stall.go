@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 )
 
 // stallEvery is how often a watch, and a recorder without another interval, wakes up.
@@ -34,7 +34,7 @@ const leastLate = time.Millisecond
 // Run watches until the context ends.
 func (w *Watch) Run(ctx context.Context) {
 	for before := Now(); ; {
-		if sleep.For(ctx, stallEvery) != nil {
+		if clock.Sleep(ctx, stallEvery) != nil {
 			return
 		}
 		now := Now()
@@ -86,7 +86,7 @@ func (d *Disk) Run(ctx context.Context, path string) error {
 		return err
 	}
 	defer func() { _, _ = file.Close(), os.Remove(path) }()
-	for sleep.For(ctx, diskEvery) == nil {
+	for clock.Sleep(ctx, diskEvery) == nil {
 		before := Now()
 		if _, err := file.WriteAt([]byte{1}, 0); err != nil {
 			return err

@@ -21,7 +21,7 @@ import (
 	. "github.com/onsi/gomega"
 	"golang.org/x/term"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	"github.com/shardctl/shardctl/test/seeds"
@@ -241,7 +241,7 @@ func SQLiteURI() string {
 // WaitUntil lets time pass: outages are measured in it.
 func WaitUntil(ctx context.Context, t history.Instant) {
 	GinkgoHelper()
-	if sleep.For(ctx, t.Sub(history.Now())) != nil {
+	if clock.Sleep(ctx, t.Sub(history.Now())) != nil {
 		Fail("the scenario took too long")
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/protocol"
-	"github.com/shardctl/shardctl/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
@@ -36,7 +36,7 @@ type StoreClock struct {
 func (c *StoreClock) now() int64 {
 	offset := c.offset.Load()
 	if offset == 0 {
-		return wallclock.Now().UnixMilli()
+		return clock.Wall().UnixMilli()
 	}
 	return offset + c.local.Now().Boot.Milliseconds()
 }
@@ -47,7 +47,7 @@ func (c *StoreClock) Known() bool { return c.offset.Load() != 0 }
 // ahead is by how much the local wall clock is ahead of the store's; 0 before the first reply. What a reply took on its
 // way is in it.
 func (c *StoreClock) ahead() time.Duration {
-	return time.Duration(wallclock.Now().UnixMilli()-c.now()) * time.Millisecond
+	return time.Duration(clock.Wall().UnixMilli()-c.now()) * time.Millisecond
 }
 
 // Revisions is the clock of new revisions: the largest floor that a reply has shown. It is never carried on locally, so

@@ -9,9 +9,9 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
@@ -227,7 +227,7 @@ func (c *requests) watch() {
 			}
 			cancel()
 			c.box.post(func(n *engine.Engine) { n.Notified(engine.Notification{Broken: true}) })
-			_ = sleep.For(c.ctx, c.params.Retry) // the loop looks at ctx
+			_ = clock.Sleep(c.ctx, c.params.Retry) // the loop looks at ctx
 		}
 	})
 }

@@ -28,7 +28,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
@@ -207,7 +207,7 @@ func (c *core) retry(ctx context.Context, f func() error) error {
 		}
 		// At random, so that waiting processes do not meet again.
 		pause := time.Duration(1+rand.IntN(4)) * time.Millisecond //nolint:gosec // no secret hangs on it
-		if sleep.For(ctx, pause) != nil {
+		if clock.Sleep(ctx, pause) != nil {
 			return fmt.Errorf("%w: %w", ctx.Err(), reason)
 		}
 	}

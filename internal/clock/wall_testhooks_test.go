@@ -1,6 +1,6 @@
 //go:build testhooks
 
-package wallclock
+package clock
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestNowIsOffByWhatTheFileSays(t *testing.T) {
+func TestWallIsOffByWhatTheFileSays(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "clock")
 	t.Setenv(EnvFile, file)
 	for text, want := range map[string]time.Duration{
@@ -18,7 +18,7 @@ func TestNowIsOffByWhatTheFileSays(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := time.Until(Now()).Round(time.Minute); got != want {
+		if got := time.Until(Wall()).Round(time.Minute); got != want {
 			t.Errorf("%q: off by %v, want %v", text, got, want)
 		}
 	}

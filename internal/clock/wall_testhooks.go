@@ -1,6 +1,6 @@
 //go:build testhooks
 
-package wallclock
+package clock
 
 import (
 	"os"
@@ -12,8 +12,8 @@ import (
 // EnvFile names the file with the milliseconds that the clock is off.
 const EnvFile = "SHARDCTL_TEST_CLOCK_FILE"
 
-// Now reads the wall clock, off by what the file says: not at all without one.
-func Now() time.Time { return time.Now().Round(0).Add(offset()) }
+// Wall reads the wall clock, off by what the file says: not at all without one.
+func Wall() time.Time { return time.Now().Round(0).Add(offset()) }
 
 func offset() time.Duration {
 	data, err := os.ReadFile(os.Getenv(EnvFile))
