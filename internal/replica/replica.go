@@ -12,11 +12,11 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/operate"
@@ -151,7 +151,17 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 	defer n.tasks.Close()
 	r.node.Store(n)
 	r.publisher.problems.clear(api.ProblemStoreUnreachable)
-	group, ctx := errgroup.WithContext(ctx)
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var running sync.WaitGroup
+	var failed sync.Once
+	part := func(run func() error) {
+		running.Go(func() {
+			if failure := run(); failure != nil {
+				failed.Do(func() { err = failure; end(err) })
+			}
+		})
+	}
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPublishing()
 	if err := n.elector.Start(ctx); err != nil {
@@ -159,23 +169,24 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 	}
 	r.loops.note(loopReconcile)
 	r.loops.note(loopPublish)
-	group.Go(func() error {
+	part(func() error {
 		defer stopPublishing()
 		err := n.elector.Wait()
 		if err == nil {
-			if failed := n.noteLeft(r.Settings().Instance); failed != nil {
-				r.log.V(1).Info("That this replica left could not be noted", "error", failed.Error())
+			if unnoted := n.noteLeft(r.Settings().Instance); unnoted != nil {
+				r.log.V(1).Info("That this replica left could not be noted", "error", unnoted.Error())
 			}
 		}
 		return err
 	})
 	n.noteJoined(r.cfg.member(r.Settings(), view.StoreLists{}, false))
-	group.Go(func() error { return n.loop.Run(context.WithoutCancel(ctx)) })
-	group.Go(func() error { return r.declareLists(publishing, n, group) })
+	part(func() error { return n.loop.Run(context.WithoutCancel(ctx)) })
+	part(func() error { return r.declareLists(publishing, n, &running) })
 	for _, loop := range r.loopsOf(n) {
-		group.Go(func() error { loop(publishing); return nil })
+		running.Go(func() { loop(publishing) })
 	}
-	return group.Wait()
+	running.Wait()
+	return err
 }
 
 // loopsOf are what a replica that takes part does until it has left.
@@ -211,12 +222,12 @@ func (r *Replica) loopsOf(n *node) []func(context.Context) {
 
 // declareLists reads the lists of the store and declares the settings with them, again whenever either changes. Only
 // the first declaration may fail.
-func (r *Replica) declareLists(ctx context.Context, n *node, group *errgroup.Group) error {
+func (r *Replica) declareLists(ctx context.Context, n *node, running *sync.WaitGroup) error {
 	reader := newListReader(n.store, r.settings, r.Settings().Lease.Duration/6, r.log)
 	first, cancel := context.WithTimeout(ctx, firstRead)
 	reader.readAll(first)
 	cancel()
-	group.Go(func() error { reader.keepReading(ctx, r.newLists.wait, r.publisher.publish); return nil })
+	running.Go(func() { reader.keepReading(ctx, r.newLists.wait, r.publisher.publish) })
 	return r.settings.keepDeclared(ctx, r.log, func(
 		ctx context.Context, s *settings.Settings, lists view.StoreLists,
 	) error {

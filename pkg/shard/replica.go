@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/replica"
@@ -100,14 +98,9 @@ func (r *Replica) run(ctx context.Context, groups []Group) error {
 			return nil
 		}
 	}
-	work, ctx := errgroup.WithContext(ctx)
 	part, left := context.WithCancel(context.WithoutCancel(ctx))
-	defer left()
-	work.Go(func() error {
-		defer left()
-		return r.replica.Run(part, db)
-	})
-	work.Go(func() error {
+	var beside sync.WaitGroup
+	beside.Go(func() {
 		select {
 		case <-ctx.Done():
 			// Where the store is away the drain does not end. The replica then leaves as it can.
@@ -117,14 +110,15 @@ func (r *Replica) run(ctx context.Context, groups []Group) error {
 			left()
 		case <-part.Done():
 		}
-		return nil
 	})
 	for _, g := range groups {
 		if g.KeysFrom != nil {
-			work.Go(func() error { r.keepListing(part, g); return nil })
+			beside.Go(func() { r.keepListing(part, g) })
 		}
 	}
-	return work.Wait()
+	defer beside.Wait()
+	defer left()
+	return r.replica.Run(part, db)
 }
 
 // open is the store to use, once it answers; nil when ctx ended before, or with an error that stays.
