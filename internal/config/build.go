@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/field"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
@@ -58,6 +59,7 @@ func (l settingsReader) settings(root *decode.Node, files []*decode.Node) (s *se
 	l.apart(root, s)
 	from.written = written{}
 	from.written.note("", root)
+	s.ShownFields = kind.Declared
 	s.Groups, from.groups = (&listReader{l.fieldReader, map[string]*decode.Node{}}).groups(files, s)
 	l.assignable(root, s)
 	return s, from

@@ -28,6 +28,18 @@ type Settings struct {
 	Log       Log
 
 	Groups []Group // in the order in which they are first named
+
+	// ShownFields returns the fields of a task that are shown with it, by name, as its configuration has them. Nil: there
+	// are none, as of tasks that no configuration declares.
+	ShownFields func(*tasks.Task) map[string]string
+}
+
+// Declared returns what is shown of the configuration of a task, by field; nil if nothing is.
+func (s *Settings) Declared(t *tasks.Task) map[string]string {
+	if s.ShownFields == nil {
+		return nil
+	}
+	return s.ShownFields(t)
 }
 
 // Self is what concerns this replica alone.

@@ -62,7 +62,7 @@ func Runs(
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}
-	ix := newTaskIndex(view, nil, overrideIndex{})
+	ix := newTaskIndex(&Input{Settings: s, Cluster: view}, overrideIndex{})
 	if now, ok := ix.running(key, declaredTask(s, key)); ok && len(past) >= record.MaxRuns {
 		past = append([]record.Run{now}, past[:record.MaxRuns-1]...)
 	} else if ok {

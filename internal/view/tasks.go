@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/settings"
@@ -17,20 +16,21 @@ import (
 
 // taskIndex shows tasks and locks. The view is nil before there is a store.
 type taskIndex struct {
+	settings  *settings.Settings
 	view      *cluster.View
 	sessions  map[string]*cluster.Session // by id
 	refusals  refusals
 	overrides overrideIndex
 }
 
-func newTaskIndex(view *cluster.View, report *reconcile.Report, overrides overrideIndex) taskIndex {
-	ix := taskIndex{view: view, sessions: map[string]*cluster.Session{}, overrides: overrides}
-	if report != nil {
-		ix.refusals = report.Unassigned
+func newTaskIndex(in *Input, overrides overrideIndex) taskIndex {
+	ix := taskIndex{
+		settings: in.Settings, view: in.Cluster, sessions: map[string]*cluster.Session{}, refusals: in.unassigned(),
+		overrides: overrides,
 	}
-	if view != nil {
-		for i := range view.Sessions {
-			ix.sessions[view.Sessions[i].ID] = &view.Sessions[i]
+	if ix.view != nil {
+		for i := range ix.view.Sessions {
+			ix.sessions[ix.view.Sessions[i].ID] = &ix.view.Sessions[i]
 		}
 	}
 	return ix
@@ -76,7 +76,7 @@ func (ix taskIndex) task(t *tasks.Task) api.Task {
 		Owner: api.Owner{FencingToken: lock.Token}, Reason: string(lock.Reason), Message: lock.Message,
 		Restarts: lock.Status.Restarts, LastError: lock.Status.LastError, PinnedTo: ix.overrides.pinnedTo(key),
 		Overrides: ix.overrides.ofTask(key),
-		Weight:    t.Weight, DeclaredWeight: t.Weight, Declared: kind.Declared(t),
+		Weight:    t.Weight, DeclaredWeight: t.Weight, Declared: ix.settings.Declared(t),
 		StateSince: api.Millis(max(lock.Status.Since, lock.Since)),
 	}
 	if lag := lock.Status.Lag; lag.Known {

@@ -171,7 +171,7 @@ type maker struct {
 func newMaker(in Input) *maker {
 	o := newOverrideIndex(in.Cluster)
 	return &maker{
-		in: in, overrides: o, tasks: newTaskIndex(in.Cluster, in.Report, o),
+		in: in, overrides: o, tasks: newTaskIndex(&in, o),
 		instances: newInstanceIndex(in.Cluster, in.Ages, o),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/viewtest"
 )
 
@@ -48,6 +49,24 @@ func TestListsAreReusedUntilTheyChange(t *testing.T) {
 	} {
 		if Make(changed, third, at).Reused {
 			t.Errorf("other %s, and the lists of before", name)
+		}
+	}
+}
+
+// The fields of a task that are shown come from its configuration.
+func TestShownFieldsOfATask(t *testing.T) {
+	in := Input{Settings: viewtest.Settings(t), Instance: "a", Cluster: viewtest.Cluster()}
+	if in.Settings.ShownFields == nil {
+		t.Error("settings that were read say nothing of them")
+	}
+	for _, want := range []string{"t1", ""} {
+		in.Settings.ShownFields = nil
+		if want != "" {
+			in.Settings.ShownFields = func(t *tasks.Task) map[string]string { return map[string]string{"contact": t.Name} }
+		}
+		made := Make(in, nil, time.UnixMilli(1_000_000)).Snapshot
+		if got := made.Task("g/t1").Declared["contact"]; got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
