@@ -1,8 +1,12 @@
 // Package discover finds what tasks are made for: topics, queues, streams, or what an address or a file lists.
 //
-// A [Lister] asks one such place and returns all that is there, each a [Found]. One replica asks at an interval and
-// publishes the list. Every replica makes tasks of it by the template in its configuration, under the names that
-// [TaskName] gives. Package internal/discovery publishes, and package config has the template.
+// A [Lister] asks one such place and returns all that is there, each a [Found]. One replica, the one that holds the
+// group's lock for it, asks at an interval: its [Looker] publishes the list in the store, as package published does, in
+// the space "~discovery". Every replica reads the list by a [Reader] and makes tasks of it by the template in its
+// configuration, which package config has, under the names that [TaskName] gives.
+//
+// Nothing vanishes because it could not be asked for. A look that fails changes no list, and what a look does not find
+// stays for the grace.
 //
 // A lister is chosen by a field of discover in a configuration, as http or file, and is read by a [Kind]. Each kind is
 // a package of its own below this one, so that its client is imported by no other.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/discover"
-	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/settings"
@@ -219,12 +218,12 @@ func (cs *chores) discovery() *chore {
 
 func newLooker(
 	db store.Store, g *settings.Group, s *settings.Settings, f *discover.Functions, log logr.Logger,
-) discovery.Looker {
-	return discovery.Looker{
+) discover.Looker {
+	return discover.Looker{
 		Store: db, Group: g.Name, Instance: s.Instance, Lister: g.Discover.Lister,
 		Env:      discover.Env{Group: g.Name, Lookup: os.LookupEnv, Functions: f},
 		Interval: g.Discover.Interval,
-		Rules:    discovery.Rules{Grace: g.Discover.Grace, Limit: g.Discover.Limit},
+		Rules:    discover.Rules{Grace: g.Discover.Grace, Limit: g.Discover.Limit},
 		Logger:   log,
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/discovery"
+	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/view"
@@ -22,7 +22,7 @@ func TestWhoMayLook(t *testing.T) {
 		}
 	}
 	held := func(by string) map[elect.Key]*record.Lock {
-		return map[elect.Key]*record.Lock{discovery.Key("g"): {Key: discovery.Key("g"), Session: by}}
+		return map[elect.Key]*record.Lock{discover.Key("g"): {Key: discover.Key("g"), Session: by}}
 	}
 	both := []cluster.Session{session("me", record.Live, 3), session("you", record.Live, 3)}
 	for what, c := range map[string]struct {
@@ -49,7 +49,7 @@ func TestWhoMayLook(t *testing.T) {
 			Sessions: []cluster.Session{session("me", record.Live, 3), session("you", record.Dead, 4)},
 		}, true},
 	} {
-		if got := mayHold(&c.view, s, discovery.Key("g")); got != c.want {
+		if got := mayHold(&c.view, s, discover.Key("g")); got != c.want {
 			t.Errorf("%s: %v", what, got)
 		}
 	}

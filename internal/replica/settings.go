@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/discovery"
+	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/view"
@@ -63,7 +63,7 @@ func (f *settingsInForce) set(s *settings.Settings) {
 }
 
 // setDiscovered takes what was read of a group's list; failed says why it could not be read.
-func (f *settingsInForce) setDiscovered(group string, p discovery.Published, failed string) {
+func (f *settingsInForce) setDiscovered(group string, p discover.Published, failed string) {
 	f.mu.Lock()
 	var changed bool
 	if f.storeLists, changed = f.storeLists.WithDiscovered(group, p, failed); changed {
@@ -140,13 +140,13 @@ type listReader struct {
 	settings *settingsInForce
 	op       time.Duration // of one operation
 	log      logr.Logger
-	found    map[string]*discovery.Reader
+	found    map[string]*discover.Reader
 	weights  map[string]*weights.Reader
 }
 
 func newListReader(db store.Store, s *settingsInForce, op time.Duration, log logr.Logger) *listReader {
 	return &listReader{
-		db: db, settings: s, op: op, log: log, found: map[string]*discovery.Reader{},
+		db: db, settings: s, op: op, log: log, found: map[string]*discover.Reader{},
 		weights: map[string]*weights.Reader{},
 	}
 }
@@ -170,7 +170,7 @@ func (r *listReader) readAll(ctx context.Context) (ok bool) {
 func (r *listReader) readFound(ctx context.Context, group string) bool {
 	ctx, cancel := context.WithTimeout(ctx, r.op)
 	defer cancel()
-	found, err := readerOf(r.found, group, r.db, discovery.NewReader).Read(ctx)
+	found, err := readerOf(r.found, group, r.db, discover.NewReader).Read(ctx)
 	switch {
 	case err == nil:
 		r.settings.setDiscovered(group, found, "")

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/shardctl/shardctl/internal/discover"
-	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/store/driver"
@@ -16,7 +15,7 @@ import (
 
 // foundGroup is what was discovered for one group, and the tasks made of it.
 type foundGroup struct {
-	published discovery.Published
+	published discover.Published
 	asOf      *atomic.Int64 // as of when the list was read; shared with what was read before
 	failed    string        // why the list could not be read; empty: it was
 	from      *settings.Discover
@@ -132,7 +131,7 @@ func (l StoreLists) showDiscovery(g *settings.Group) *api.Discovery {
 		return shown
 	}
 	s := f.published.Status
-	shown.Revision, shown.Found, shown.Vanished = f.published.Revision, s.Found, discovery.Vanished(f.published.Entries)
+	shown.Revision, shown.Found, shown.Vanished = f.published.Revision, s.Found, discover.Vanished(f.published.Entries)
 	shown.LeftOut = s.LeftOut + len(f.published.Entries) - len(f.made)
 	shown.By, shown.LookedAt = s.By, api.Millis(s.At)
 	shown.Error, shown.FailingSince = joined(s.Error, f.failed), api.Millis(s.Since)

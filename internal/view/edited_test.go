@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/discover"
-	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/internal/record"
@@ -74,14 +73,14 @@ func clusterOfAllKinds(t *testing.T, s *settings.Settings) (store.Store, func() 
 		driver.Doc{Kind: driver.KindGroup, ID: "g", WriterID: id, Count: 7},
 		driver.Doc{Kind: driver.KindRequest, ID: "q", WriterID: id, Body: request, Expires: now.UnixMilli() + 1000},
 	)
-	list := published.NewWriter[discovery.Entry, discovery.Status](db,
+	list := published.NewWriter[discover.Entry, discover.Status](db,
 		published.Place{Space: record.GroupDiscovery, Group: "g"}, 3)
 	before, err := list.Read(t.Context())
 	if err == nil {
-		err = list.Publish(t.Context(), before, []discovery.Entry{
+		err = list.Publish(t.Context(), before, []discover.Entry{
 			{Found: discover.Found{Name: "a", Weight: 2, Labels: map[string]string{"l": "v"}}},
 			{Found: discover.Found{Name: "b"}, Gone: 7},
-		}, discovery.Status{Lister: "file", By: "a", At: 5, Found: 1})
+		}, discover.Status{Lister: "file", By: "a", At: 5, Found: 1})
 	}
 	heavy := published.NewWriter[weights.Entry, weights.Status](db,
 		published.Place{Space: record.GroupWeights, Group: "g"}, 3)
@@ -139,7 +138,7 @@ func TestAStoreThatIsEdited(t *testing.T) {
 	s := viewtest.Load(t, followed)
 	for range 60 {
 		db, all := clusterOfAllKinds(t, s)
-		found, levels := discovery.NewReader(db, "g"), weights.NewReader(db, "g")
+		found, levels := discover.NewReader(db, "g"), weights.NewReader(db, "g")
 		for range 12 {
 			docs := all()
 			d := docs[r.IntN(len(docs))]
@@ -159,7 +158,7 @@ func TestAStoreThatIsEdited(t *testing.T) {
 }
 
 // read reads all that is shown of a store. Nothing may panic, guarded or not.
-func read(t *testing.T, db store.Store, s *settings.Settings, found *discovery.Reader, levels *weights.Reader) {
+func read(t *testing.T, db store.Store, s *settings.Settings, found *discover.Reader, levels *weights.Reader) {
 	t.Helper()
 	ctx := t.Context()
 	o := NewOffline(s, db)

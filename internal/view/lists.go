@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/shardctl/shardctl/internal/discovery"
+	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/settings"
@@ -31,7 +31,7 @@ type weightedGroup struct {
 // WithDiscovered is l with what was read of a group's list. failed says why it could not be read, empty: it was.
 // changed says that the list is another one.
 func (l StoreLists) WithDiscovered(
-	group string, p discovery.Published, failed string,
+	group string, p discover.Published, failed string,
 ) (next StoreLists, changed bool) {
 	f := &foundGroup{published: p, failed: failed, asOf: &atomic.Int64{}}
 	changed = true

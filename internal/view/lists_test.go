@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/discovery"
+	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/test/viewtest"
@@ -13,7 +13,7 @@ import (
 func TestDiscoveredWithoutATaskIsAProblem(t *testing.T) {
 	s := viewtest.Discovering(t, ", labels: {of: $(DISCOVERED_NAME)}")
 	p := viewtest.Discovered(4, "a", "b c", "own")
-	p.Status = discovery.Status{
+	p.Status = discover.Status{
 		Lister: "file", By: "r2", At: 1000, Found: 7, LeftOut: 4, Error: "file: a: no such file", Since: 2000,
 	}
 	l, _ := StoreLists{}.WithDiscovered("g", p, "")

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/discovery"
+	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
@@ -201,7 +201,7 @@ func ReadLists(ctx context.Context, s *settings.Settings, db store.Store) (*sett
 	for i := range s.Groups {
 		g := &s.Groups[i]
 		if g.Discover != nil {
-			p, err := discovery.NewReader(db, g.Name).Read(ctx)
+			p, err := discover.NewReader(db, g.Name).Read(ctx)
 			if errors.Is(err, store.ErrUnavailable) {
 				return nil, l, err
 			}

@@ -14,14 +14,13 @@ var layers = []struct{ name, packages string }{
 		internal/nearest internal/printable internal/process internal/releasing internal/variables internal/watchfile
 		internal/web pkg/api pkg/client`},
 	{"stores", "internal/protocol internal/refusals pkg/fence pkg/idempotency pkg/store"},
-	{"documents", "internal/access internal/cluster internal/record internal/verbs"},
+	{"documents", "internal/access internal/cluster internal/published internal/record internal/verbs"},
 	{"locks", "internal/electing internal/standin pkg/elect"},
 	{"plans", "internal/reconcile internal/storecopy pkg/balancer pkg/idempotency/idempotencystore pkg/mutex"},
 	{"tasks", `internal/discover internal/endpoint internal/kind internal/runners internal/runs internal/settings
 		internal/subscribe internal/supervisor internal/taskrun pkg/jobs pkg/tasks`},
-	{"services", `internal/application internal/config internal/discovery internal/guard internal/kinds internal/metrics
-		internal/published internal/route internal/snapshot internal/status internal/storecheck internal/tracing
-		internal/weights`},
+	{"services", `internal/application internal/config internal/guard internal/kinds internal/metrics internal/route
+		internal/snapshot internal/status internal/storecheck internal/tracing internal/weights`},
 	{"views", "internal/operate internal/view"},
 	{"replicas", "internal/replica"},
 	{"a replica for others", "pkg/shard"},

@@ -9,7 +9,6 @@ import (
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discover"
-	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/settings"
@@ -63,10 +62,10 @@ func Discovering(t *testing.T, template string) *settings.Settings {
 }
 
 // Discovered is a list as it is published, with tasks of these names.
-func Discovered(revision int64, names ...string) discovery.Published {
-	p := discovery.Published{Revision: revision, AsOf: 100 * revision}
+func Discovered(revision int64, names ...string) discover.Published {
+	p := discover.Published{Revision: revision, AsOf: 100 * revision}
 	for _, name := range names {
-		p.Entries = append(p.Entries, discovery.Entry{Found: discover.Found{Name: name}})
+		p.Entries = append(p.Entries, discover.Entry{Found: discover.Found{Name: name}})
 	}
 	return p
 }

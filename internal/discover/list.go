@@ -1,10 +1,9 @@
-package discovery
+package discover
 
 import (
 	"slices"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -12,7 +11,7 @@ import (
 
 // Entry is one thing in a list.
 type Entry struct {
-	discover.Found
+	Found
 	// Gone is when a look first missed it, by the store's clock in Unix ms; 0: the last look found it.
 	Gone int64 `json:"gone,omitempty"`
 }
@@ -37,7 +36,7 @@ type Rules struct {
 
 // Next is the list after a look at now, the store's clock in Unix ms. found is in order, and so is the result. Known
 // entries stay also beyond the limit; new ones beyond it are left out and counted.
-func (r Rules) Next(before []Entry, found []discover.Found, now int64) (after []Entry, leftOut int) {
+func (r Rules) Next(before []Entry, found []Found, now int64) (after []Entry, leftOut int) {
 	before = inOrder(before)
 	var added []Entry
 	for len(before) > 0 || len(found) > 0 {
@@ -57,27 +56,27 @@ func (r Rules) Next(before []Entry, found []discover.Found, now int64) (after []
 	}
 	free := min(len(added), max(0, r.Limit-len(after)))
 	after = append(after, added[:free]...)
-	slices.SortFunc(after, func(a, b Entry) int { return discover.Compare(a.Found, b.Found) })
+	slices.SortFunc(after, func(a, b Entry) int { return Compare(a.Found, b.Found) })
 	return after, len(added) - free
 }
 
 // inOrder is a list in order, each once: it may have been edited.
 func inOrder(list []Entry) []Entry {
-	compare := func(a, b Entry) int { return discover.Compare(a.Found, b.Found) }
+	compare := func(a, b Entry) int { return Compare(a.Found, b.Found) }
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, compare)
 	return slices.CompactFunc(list, func(a, b Entry) bool { return compare(a, b) == 0 })
 }
 
 // compareFirst orders the first of both; what is not there comes last.
-func compareFirst(before []Entry, found []discover.Found) int {
+func compareFirst(before []Entry, found []Found) int {
 	switch {
 	case len(found) == 0:
 		return -1
 	case len(before) == 0:
 		return 1
 	default:
-		return discover.Compare(before[0].Found, found[0])
+		return Compare(before[0].Found, found[0])
 	}
 }
 
@@ -149,8 +148,8 @@ func (s Status) Cleaned(c *record.Cleaner) Status {
 	c.Text("lister", &s.Lister)
 	c.Text("by", &s.By)
 	c.Moment("at", &s.At)
-	c.Count("found", &s.Found, discover.MaxFound)
-	c.Count("leftOut", &s.LeftOut, discover.MaxFound)
+	c.Count("found", &s.Found, MaxFound)
+	c.Count("leftOut", &s.LeftOut, MaxFound)
 	c.Text("error", &s.Error)
 	c.Moment("since", &s.Since)
 	return s

@@ -1,4 +1,4 @@
-package discovery
+package discover
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"github.com/go-logr/logr/testr"
 
 	"github.com/shardctl/shardctl/internal/decode"
-	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -24,7 +23,7 @@ import (
 // place is a lister that a test says what is there.
 type place struct {
 	mu   sync.Mutex
-	all  []discover.Found
+	all  []Found
 	err  error
 	asks int
 }
@@ -33,7 +32,7 @@ func (*place) Kind() string                  { return "place" }
 func (*place) Validate() []decode.FieldError { return nil }
 func (*place) Print() any                    { return nil }
 
-func (p *place) List(context.Context, discover.Env) ([]discover.Found, error) {
+func (p *place) List(context.Context, Env) ([]Found, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asks++
@@ -52,7 +51,7 @@ func (p *place) asked() int {
 	return p.asks
 }
 
-func lookerOf(t *testing.T, db store.Store, name string, at discover.Lister) Looker {
+func lookerOf(t *testing.T, db store.Store, name string, at Lister) Looker {
 	t.Helper()
 	return Looker{
 		Store: db, Group: "g", Instance: name, Lister: at, Interval: 10 * time.Second,
@@ -239,7 +238,7 @@ func TestAStaleLooker(t *testing.T) {
 	if err := freshAt.Look(t.Context(), fresh); err != nil { // nothing new: it takes the head all the same
 		t.Fatal(err)
 	}
-	err = old.Publish(t.Context(), seen, []Entry{{Found: discover.Found{Name: "z"}}}, Status{})
+	err = old.Publish(t.Context(), seen, []Entry{{Found: Found{Name: "z"}}}, Status{})
 	if !errors.Is(err, published.ErrOvertaken) {
 		t.Errorf("the stale write ended with %v", err)
 	}
@@ -398,7 +397,7 @@ func TestLookersRace(t *testing.T) {
 			for i := range 15 {
 				at := &place{}
 				for j := range 1500 {
-					at.all = append(at.all, discover.Found{Name: fmt.Sprintf("%c-%04d", 'a'+byte(i%3), j)})
+					at.all = append(at.all, Found{Name: fmt.Sprintf("%c-%04d", 'a'+byte(i%3), j)})
 				}
 				l.Lister = at
 				if err := l.Look(ctx, p); errors.Is(err, published.ErrOvertaken) {

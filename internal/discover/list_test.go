@@ -1,4 +1,4 @@
-package discovery
+package discover
 
 import (
 	"encoding/json"
@@ -7,16 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/published"
 )
 
 // found makes a list of names, each NAME or NAME:PARTITION.
-func found(names string) []discover.Found {
-	var all []discover.Found
+func found(names string) []Found {
+	var all []Found
 	for name := range strings.FieldsSeq(names) {
 		name, partition, _ := strings.Cut(name, ":")
-		all = append(all, discover.Found{Name: name, Partition: partition})
+		all = append(all, Found{Name: name, Partition: partition})
 	}
 	return all
 }
@@ -67,11 +66,11 @@ func TestAListFollowsWhatIsFound(t *testing.T) {
 	if after, _ := (Rules{Limit: 9}).Next(list, found("c"), 950); shown(after) != "c" {
 		t.Errorf("without a grace %s is left", shown(after))
 	}
-	edited := []Entry{{Found: discover.Found{Name: "b"}}, {Found: discover.Found{Name: "a"}}, {Found: discover.Found{Name: "b"}}}
+	edited := []Entry{{Found: Found{Name: "b"}}, {Found: Found{Name: "a"}}, {Found: Found{Name: "b"}}}
 	if after, left := (Rules{Limit: 9}).Next(edited, found("a b c"), 950); shown(after) != "a b c" || left != 0 {
 		t.Errorf("of a list that was edited out of order comes %s", shown(after))
 	}
-	changed := []discover.Found{{Name: "c", Weight: 3}}
+	changed := []Found{{Name: "c", Weight: 3}}
 	if after, _ := rules.Next(list[:1], changed, 950); after[0].Weight != 3 {
 		t.Errorf("a new weight does not count: %+v", after)
 	}
@@ -80,11 +79,11 @@ func TestAListFollowsWhatIsFound(t *testing.T) {
 // The largest entry that passes Check fits into a chunk.
 func TestTheLargestEntry(t *testing.T) {
 	labels := map[string]string{}
-	for i := range discover.MaxLabels {
+	for i := range MaxLabels {
 		labels[fmt.Sprintf("%063d", i)] = strings.Repeat("x", 63)
 	}
-	large := discover.Found{Name: strings.Repeat("\x01", discover.MaxName), Labels: labels, Weight: discover.MaxWeight}
-	if _, err := discover.Check([]discover.Found{large}); err != nil {
+	large := Found{Name: strings.Repeat("\x01", MaxName), Labels: labels, Weight: MaxWeight}
+	if _, err := Check([]Found{large}); err != nil {
 		t.Fatal(err)
 	}
 	if body, err := json.Marshal([]Entry{{Found: large}}); err != nil || len(body) > published.MaxChunk {

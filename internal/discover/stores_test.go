@@ -1,6 +1,6 @@
 //go:build unix
 
-package discovery_test
+package discover_test
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/discover/listers"
-	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/pkg/store"
 	_ "github.com/shardctl/shardctl/pkg/store/mongo"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
@@ -55,14 +54,14 @@ func lookOn(t *testing.T, db store.Store) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	l := discovery.Looker{
+	l := discover.Looker{
 		Store: db, Group: "g", Instance: "r1", Lister: listers.NewCallback("names"), Env: discover.Env{Functions: &f},
-		Interval: time.Second, Rules: discovery.Rules{Limit: 20_000}, Logger: testr.New(t),
+		Interval: time.Second, Rules: discover.Rules{Limit: 20_000}, Logger: testr.New(t),
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(ctx, 3) }()
-	r := discovery.NewReader(db, "g")
+	r := discover.NewReader(db, "g")
 	for _, want := range []int{12_000, 12_001, 10, 0} {
 		n <- want
 		await(t, r, want)
@@ -77,7 +76,7 @@ func lookOn(t *testing.T, db store.Store) {
 	}
 }
 
-func await(t *testing.T, r *discovery.Reader, want int) {
+func await(t *testing.T, r *discover.Reader, want int) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for {

@@ -1,4 +1,4 @@
-package discovery
+package discover
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/decode"
-	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -23,8 +22,8 @@ type Looker struct {
 	Store    store.Store
 	Group    string
 	Instance string // of this replica
-	Lister   discover.Lister
-	Env      discover.Env
+	Lister   Lister
+	Env      Env
 	Interval time.Duration
 	Rules    Rules
 	Logger   logr.Logger
@@ -84,7 +83,7 @@ func (l Looker) Look(ctx context.Context, p *writer) error {
 }
 
 // publish has the list follow what was found.
-func (l Looker) publish(ctx context.Context, p *writer, b before, found []discover.Found) error {
+func (l Looker) publish(ctx context.Context, p *writer, b before, found []Found) error {
 	if b.Broken != nil {
 		l.Logger.Error(b.Broken, "The published list is made whole from what is left of it and what is found",
 			"group", l.Group)
@@ -127,13 +126,13 @@ func (l Looker) noteFailure(ctx context.Context, p *writer, b before, failed err
 }
 
 // list asks the lister, for a limited time.
-func (l Looker) list(ctx context.Context) ([]discover.Found, error) {
+func (l Looker) list(ctx context.Context) ([]Found, error) {
 	limit := max(l.Interval, leastWait)
 	asking, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
 	found, err := l.Lister.List(asking, l.Env)
 	if err == nil {
-		found, err = discover.Check(found)
+		found, err = Check(found)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Lister.Kind(), err)
