@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shardctl/shardctl/internal/electing"
+	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex/mutexmetrics"
 )
 
@@ -24,6 +25,7 @@ type Metrics struct {
 	program programMetrics
 	routes  routeMetrics
 	locks   *mutexmetrics.Metrics // of programs that use this replica's session
+	lock    func(electing.MutexChange)
 }
 
 // keyMetrics are those of keys that come and go, by group.
@@ -75,9 +77,13 @@ func New(perTask bool) *Metrics {
 	if perTask {
 		task, result = append(task, "task"), append(result, "task")
 	}
+	locks := mutexmetrics.New()
+	var observed elect.Config
+	locks.Observe(&observed)
 	return &Metrics{
 		perTask: perTask,
-		locks:   mutexmetrics.New(),
+		locks:   locks,
+		lock:    observed.Inside.Hooks.Mutex,
 		keys: keyMetrics{
 			owned: gauges("owned_tasks", "Tasks that this replica owns.", "group"),
 			limit: gauges(
@@ -239,7 +245,7 @@ func (m *Metrics) StoreOp(op, result string, d time.Duration) {
 }
 
 // Lock counts a step of a call for a lock of a program.
-func (m *Metrics) Lock(c electing.MutexChange) { m.locks.Count(c) }
+func (m *Metrics) Lock(c electing.MutexChange) { m.lock(c) }
 
 // Reconcile notes the time that one comparison of plan and reality took.
 func (m *Metrics) Reconcile(d time.Duration) { m.keys.reconcile.Observe(seconds(d)) }

@@ -83,15 +83,15 @@ func New() *Metrics {
 func (m *Metrics) Observe(c *elect.Config) {
 	before := c.Inside.Hooks.Mutex
 	c.Inside.Hooks.Mutex = func(change electing.MutexChange) {
-		m.Count(change)
+		m.count(change)
 		if before != nil {
 			before(change)
 		}
 	}
 }
 
-// Count counts a step of a call. It does not block.
-func (m *Metrics) Count(c electing.MutexChange) {
+// count counts a step of a call. It does not block.
+func (m *Metrics) count(c electing.MutexChange) {
 	switch c.Step {
 	case electing.MutexAsked:
 		m.waiting.Inc()
