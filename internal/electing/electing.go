@@ -1,5 +1,6 @@
-// Package electing is what the program gets of an elector and users of package elect do not: a guard that hears of
-// sessions, hooks for metrics and traces, and predecessors whose keys are free at once.
+// Package electing is what packages of this module share with package elect and its users do not see: a guard that
+// hears of sessions, hooks for metrics and traces, predecessors whose keys are free at once, writes in the place of a
+// process that is gone, and contexts of what is done last.
 package electing
 
 import (
@@ -7,7 +8,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/standin"
 )
 
 // Options are those of an elector that only the program sets.
@@ -22,7 +22,7 @@ type Options struct {
 	//
 	// They are marked dead once this process's own session is open and the others know of it. So its planned share of
 	// their keys can run here at once. Guard hears of each when it is known to be dead.
-	Predecessors []standin.Session
+	Predecessors []Session
 }
 
 // Guard is informed of what must be known to end a process's tasks, and to mark its session dead, when the process

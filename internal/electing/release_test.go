@@ -1,4 +1,4 @@
-package releasing_test
+package electing_test
 
 import (
 	"context"
@@ -7,11 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/releasing"
+	"github.com/shardctl/shardctl/internal/electing"
 )
 
 // When a release ends that began a second after its context was made, by how that context ends.
-func TestContext(t *testing.T) {
+func TestRelease(t *testing.T) {
 	errSignal := errors.New("signal")
 	for name, tt := range map[string]struct {
 		deadline, canceled time.Duration // of the caller's context, after it was made; 0: never
@@ -20,8 +20,8 @@ func TestContext(t *testing.T) {
 	}{
 		"no end":                     {lease: time.Minute},
 		"ended before":               {canceled: 1, lease: 8 * time.Second, wants: 4 * time.Second, cause: errSignal},
-		"ended before, a long lease": {canceled: 1, lease: time.Hour, wants: releasing.Limit, cause: errSignal},
-		"ended before, no lease":     {canceled: 1, wants: releasing.Limit, cause: errSignal},
+		"ended before, a long lease": {canceled: 1, lease: time.Hour, wants: electing.ReleaseLimit, cause: errSignal},
+		"ended before, no lease":     {canceled: 1, wants: electing.ReleaseLimit, cause: errSignal},
 		"ended meanwhile": {
 			canceled: 2 * time.Second, lease: 8 * time.Second, wants: 5 * time.Second, cause: errSignal,
 		},
@@ -45,7 +45,7 @@ func TestContext(t *testing.T) {
 					ctx = limited
 				}
 				time.Sleep(time.Second)
-				release, done := releasing.Context(ctx, tt.lease)
+				release, done := electing.Release(ctx, tt.lease)
 				defer done()
 				began := time.Now()
 				select {

@@ -1,4 +1,4 @@
-package releasing
+package electing
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 // runKey is how contexts know the run that they belong to.
 type runKey struct{}
 
-// OfRun is the context of a run, for [Beyond].
+// OfRun returns the context of a run that begins with ctx. [Beyond] recognises it.
 func OfRun(ctx context.Context) context.Context { return context.WithValue(ctx, runKey{}, ctx) }
 
-// Beyond is ctx for the last thing that a run does. When the run that ctx belongs to is asked to end, it goes on for as
-// long as left says then. Whatever else ends ctx counts at once, as does its own deadline. The cause is that of ctx.
-// Call the function that it returns when it is done.
+// Beyond returns a context for the last thing that a run does, such as to keep how far it came. When the run that ctx
+// belongs to is asked to end, the context goes on for as long as left says then. Whatever else ends ctx counts at once,
+// as does its own deadline. The cause is that of ctx. Call the function that Beyond returns when it is done.
 func Beyond(ctx context.Context, left func() time.Duration) (context.Context, context.CancelFunc) {
 	run, ok := ctx.Value(runKey{}).(context.Context)
 	if !ok {

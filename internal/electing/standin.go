@@ -1,4 +1,4 @@
-package standin
+package electing
 
 import (
 	"context"
@@ -13,6 +13,10 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
+
+// What follows writes to the store in the place of a process that is gone. A guard marks the sessions of its worker
+// dead, or keeps one alive while something of its work cannot be ended. Nobody else may call it: that nothing of a
+// session's work is left is on the caller's word, and that two replicas never run one key depends on it.
 
 // Session is a session whose process is gone.
 type Session struct {

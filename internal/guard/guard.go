@@ -54,9 +54,9 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sys/unix"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/process"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -115,8 +115,8 @@ type Config struct {
 	// has died and all of its tasks are gone. It is called again until it succeeds or the lease has run out anyway. It
 	// must bear sessions that were never inserted and those that are dead already. It must not start processes. It may
 	// be nil.
-	MarkDead func(ctx context.Context, sessions []standin.Session) error
-	// KeepSession stands in for a worker that has died, as [standin.Keep] does: runs names the keys on which
+	MarkDead func(ctx context.Context, sessions []electing.Session) error
+	// KeepSession stands in for a worker that has died, as [electing.Keep] does: runs names the keys on which
 	// something still works. It is called every T/10 while processes of the worker's tasks may not be signalled. It may
 	// be nil: then others take those keys once the lease is over.
 	KeepSession func(ctx context.Context, session string, runs func(elect.Key) bool) error

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/protocol"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -89,7 +89,7 @@ func (c *core) kept(k kept, now protocol.Instant) []effect {
 			continue
 		}
 		values := []any{"session", uuid, "error", err.Error()}
-		if errors.Is(err, standin.ErrDead) {
+		if errors.Is(err, electing.ErrDead) {
 			c.leases.close(uuid)
 			text := "The session has ended: others may run what cannot be ended here"
 			effects = append(effects, note{level: levelError, text: text, values: values})
@@ -140,5 +140,5 @@ func (x *executor) keepSessions(ctx context.Context) {
 
 // keepNothing is for a guard that has no store.
 func keepNothing(context.Context, string, func(elect.Key) bool) error {
-	return fmt.Errorf("there is no store: %w", standin.ErrDead)
+	return fmt.Errorf("there is no store: %w", electing.ErrDead)
 }

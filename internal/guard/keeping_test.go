@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/process"
-	"github.com/shardctl/shardctl/internal/standin"
 )
 
 // deadWorker has two commands of session s, 10 and 20, of which the first may not be signalled, and a key at an
@@ -84,7 +84,7 @@ func TestASessionIsKeptOnlyWhereThatIsOfUse(t *testing.T) {
 		"all may be signalled":   func(c *core) { c.commands.refused(refusal{1, nil}) },
 		"the worker lives":       func(c *core) { c.shutdown.worker.reaped = false },
 		"the session has ended":  func(c *core) { c.leases.close("s") },
-		"others have ended it":   func(c *core) { answered(c, 0, fmt.Errorf("dead: %w", standin.ErrDead)) },
+		"others have ended it":   func(c *core) { answered(c, 0, fmt.Errorf("dead: %w", electing.ErrDead)) },
 		"what refused them ends": func(c *core) { c.commands.forget(c.commands.byID[1]) },
 	} {
 		c := deadWorker()

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/protocol"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -153,10 +153,10 @@ func (l *leases) over(now protocol.Instant) bool {
 }
 
 // dead are the sessions as they are to be marked at now. Remote leases that are over are left out.
-func (l *leases) dead(now protocol.Instant) []standin.Session {
-	var out []standin.Session
+func (l *leases) dead(now protocol.Instant) []electing.Session {
+	var out []electing.Session
 	for _, uuid := range slices.Sorted(maps.Keys(l.sessions)) {
-		s := standin.Session{ID: uuid, Remote: map[elect.Key]time.Duration{}}
+		s := electing.Session{ID: uuid, Remote: map[elect.Key]time.Duration{}}
 		for key, until := range l.sessions[uuid].remote {
 			if left := killerLeft(until, now); left > 0 {
 				s.Remote[key] = left

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/protocol"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -137,7 +137,7 @@ func TestDeadCountsRemoteLeasesAsAKillerDoes(t *testing.T) {
 	l.remote("a", "g/stopped", nil)
 	l.remote("unknown", "g/open", nil)
 	got := l.dead(instant(10*second, 110*second))
-	want := []standin.Session{
+	want := []electing.Session{
 		{ID: "a", Remote: map[elect.Key]time.Duration{"g/open": 20 * second, "g/slept": 20 * second}},
 		{ID: "b", Remote: map[elect.Key]time.Duration{}},
 	}
@@ -167,7 +167,7 @@ func TestDeadCountsTheKeysOfAnApplication(t *testing.T) {
 		wire.ApplicationValid{Until: at(30 * second)}, wire.ApplicationValid{Until: at(29 * second)},
 		wire.ApplicationKey{Session: "a", Key: "g/returned", Over: true},
 	)
-	want := []standin.Session{
+	want := []electing.Session{
 		{ID: "a", Remote: map[elect.Key]time.Duration{"g/1": 20 * second}},
 		{ID: "b", Remote: map[elect.Key]time.Duration{"g/2": 20 * second}},
 	}

@@ -19,10 +19,10 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/process"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
@@ -106,7 +106,7 @@ func playGuard() int {
 			says.report(event{Event: "prepared"})
 			return nil
 		},
-		MarkDead: func(_ context.Context, sessions []standin.Session) error {
+		MarkDead: func(_ context.Context, sessions []electing.Session) error {
 			if failures--; failures >= 0 {
 				return errors.New("the store is unreachable")
 			}

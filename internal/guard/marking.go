@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/clock"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/guard/wire"
-	"github.com/shardctl/shardctl/internal/standin"
 )
 
 const (
@@ -72,7 +72,7 @@ func (k *marking) ready() {
 	k.group.Wait()
 }
 
-func (k *marking) once(ctx context.Context, dead []standin.Session, limit time.Duration) error {
+func (k *marking) once(ctx context.Context, dead []electing.Session, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return k.cfg.MarkDead(ctx, dead)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/standin"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -265,7 +265,7 @@ func TestLockLeaseLost(t *testing.T) {
 			r.t.Fatal(err)
 		}
 		defer func() { _ = db.Close(r.t.Context()) }()
-		if err := standin.MarkDead(r.t.Context(), db, standin.Session{ID: session}); err != nil {
+		if err := electing.MarkDead(r.t.Context(), db, electing.Session{ID: session}); err != nil {
 			r.t.Fatal(err)
 		}
 		l.want("the lease lost", 75, "the lease of locks/k was lost")

@@ -15,11 +15,11 @@ import (
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/dev"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/settings"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -162,14 +162,14 @@ func (g *guardStore) open(ctx context.Context) (store.Store, error) {
 }
 
 // markDead marks sessions of the worker dead, with the remote leases that are still open.
-func (g *guardStore) markDead(ctx context.Context, sessions []standin.Session) error {
+func (g *guardStore) markDead(ctx context.Context, sessions []electing.Session) error {
 	db, err := g.open(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, s := range sessions {
-		errs = append(errs, standin.MarkDead(ctx, db, s))
+		errs = append(errs, electing.MarkDead(ctx, db, s))
 	}
 	return errors.Join(errs...)
 }
@@ -180,7 +180,7 @@ func (g *guardStore) keepSession(ctx context.Context, session string, runs func(
 	if err != nil {
 		return err
 	}
-	return standin.Keep(ctx, db, session, runs)
+	return electing.Keep(ctx, db, session, runs)
 }
 
 // discovering are the names of the groups that make tasks of what exists.

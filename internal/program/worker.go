@@ -18,13 +18,13 @@ import (
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/internal/settings"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -304,7 +304,7 @@ const placeLimit = 5 * time.Second
 // those of any replica do.
 func restartInPlace(
 	ctx context.Context, client *worker.Client, pod settings.Pod, log logr.Logger,
-) (*worker.Place, []standin.Session) {
+) (*worker.Place, []electing.Session) {
 	if pod == (settings.Pod{}) {
 		return nil, nil
 	}

@@ -19,12 +19,12 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/discover"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/refusals"
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/snapshot"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/web"
@@ -44,7 +44,7 @@ type Config struct {
 	// this process.
 	Guard Guard
 	// Left are sessions of the process before this one: nothing of them is left.
-	Left []standin.Session
+	Left []electing.Session
 	// Registry holds the callbacks; nil: none.
 	Registry *tasks.Registry
 	// Functions are what discover may call; nil: none.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/clock"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/releasing"
 	"github.com/shardctl/shardctl/internal/supervisor/job"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -69,7 +69,7 @@ func (r *taskRuns) attempt(
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, job.ErrTimeout)
 		defer cancel()
 	}
-	ctx, span := r.begin(releasing.OfRun(ctx), start)
+	ctx, span := r.begin(electing.OfRun(ctx), start)
 	r.trace = span.Trace()
 	result.Trace = r.trace
 	r.logStart(start)

@@ -11,7 +11,6 @@ import (
 	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -101,7 +100,7 @@ func (c *Config) validate() (protocol.Params, error) {
 
 // predecessors are those of the configuration whose remote leases a document can hold. The others are left to the
 // lease, as any other is.
-func predecessors(of []standin.Session, log logr.Logger) []record.Session {
+func predecessors(of []electing.Session, log logr.Logger) []record.Session {
 	var all []record.Session
 	for _, p := range of {
 		session := record.Session{ID: p.ID, Remote: record.RemoteLeases(p.Remote)}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/refusals"
-	"github.com/shardctl/shardctl/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -95,7 +95,7 @@ func (e *Elector) Close(ctx context.Context) error {
 	if _, inside := runKey(ctx, e.loop); inside {
 		return fmt.Errorf("close: %w", ErrInsideRun)
 	}
-	ctx, cancel := releasing.Context(ctx, e.cfg.LeaseDuration)
+	ctx, cancel := electing.Release(ctx, e.cfg.LeaseDuration)
 	defer cancel()
 	e.loop.Post((*engine.Engine).Close)
 	select {

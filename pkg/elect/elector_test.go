@@ -15,8 +15,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -268,7 +268,7 @@ func TestSessionEndedByAnotherIsReplaced(t *testing.T) {
 		a := startNode(t, db, "a")
 		mustLock(t, a, "g/k", rec.hold("a"))
 		first := a.View().Session
-		if err := standin.MarkDead(t.Context(), db, standin.Session{ID: first}); err != nil {
+		if err := electing.MarkDead(t.Context(), db, electing.Session{ID: first}); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, lease, "stopped", func() bool { return rec.owner("g/k") == "" })

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
 )
@@ -110,7 +110,7 @@ func (h *Hold) leave(ctx context.Context, what string, detached time.Duration) e
 	lost := context.Cause(h.inner)
 	h.end(ErrReleased)
 	done := make(chan error, 1)
-	ctx, cancel := releasing.Context(ctx, h.calls.in().loop.Params().T)
+	ctx, cancel := electing.Release(ctx, h.calls.in().loop.Params().T)
 	defer cancel()
 	h.calls.in().loop.Post(func(n *engine.Engine) { h.calls.release(n, h, detached, lost, done) })
 	if lost != nil {

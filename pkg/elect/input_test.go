@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -191,15 +191,15 @@ func TestTooManyRemoteLeasesAreRefused(t *testing.T) {
 	for i := range 5_000 {
 		remote[elect.NewKey("group", fmt.Sprintf("task-with-a-name-%05d", i))] = time.Second
 	}
-	dead := standin.Session{ID: "s", Remote: remote}
-	if err := standin.MarkDead(t.Context(), db, dead); !errors.Is(err, driver.ErrTooLarge) {
+	dead := electing.Session{ID: "s", Remote: remote}
+	if err := electing.MarkDead(t.Context(), db, dead); !errors.Is(err, driver.ErrTooLarge) {
 		t.Errorf("%v, want %v", err, driver.ErrTooLarge)
 	}
 	if res, err := db.Read(t.Context(), driver.KindSession, "s"); err != nil || len(res.Docs) != 0 {
 		t.Errorf("written: %+v, %v", res.Docs, err)
 	}
 	left := map[elect.Key]time.Duration{"group/one": time.Second + 1}
-	if err := standin.MarkDead(t.Context(), db, standin.Session{ID: "s", Remote: left}); err != nil {
+	if err := electing.MarkDead(t.Context(), db, electing.Session{ID: "s", Remote: left}); err != nil {
 		t.Error(err)
 	}
 	res, err := db.Read(t.Context(), driver.KindSession, "s")

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
@@ -42,7 +42,7 @@ func TestAKeptSessionHoldsOnlyWhatRuns(t *testing.T) {
 		keep := func(d time.Duration) {
 			t.Helper()
 			for range 10 * d / lease {
-				err := standin.Keep(t.Context(), guard, session, func(key elect.Key) bool { return key == "g/stuck" })
+				err := electing.Keep(t.Context(), guard, session, func(key elect.Key) bool { return key == "g/stuck" })
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -63,7 +63,7 @@ func TestAKeptSessionHoldsOnlyWhatRuns(t *testing.T) {
 			t.Errorf("b got what runs on a: %t, %v", ok, err)
 		}
 		rec.end("g/stuck")
-		if err := standin.MarkDead(t.Context(), guard, standin.Session{ID: session}); err != nil {
+		if err := electing.MarkDead(t.Context(), guard, electing.Session{ID: session}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(lease / 10)
@@ -83,7 +83,7 @@ func TestAKeptSessionFreesWhatComesLate(t *testing.T) {
 		a.cut()
 		guard := db.Client()
 		stuck := func(key elect.Key) bool { return key == "g/stuck" }
-		if err := standin.Keep(t.Context(), guard, session, stuck); err != nil {
+		if err := electing.Keep(t.Context(), guard, session, stuck); err != nil {
 			t.Fatal(err)
 		}
 		late := record.Lock{
@@ -93,7 +93,7 @@ func TestAKeptSessionFreesWhatComesLate(t *testing.T) {
 		if _, err := guard.Apply(t.Context(), driver.Change{Doc: late.Doc()}); err != nil {
 			t.Fatal(err)
 		}
-		if err := standin.Keep(t.Context(), guard, session, stuck); err != nil {
+		if err := electing.Keep(t.Context(), guard, session, stuck); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(lease / 10)
@@ -112,13 +112,13 @@ func TestAnEndedSessionIsNotKept(t *testing.T) {
 		eventually(t, lease, "it is open", func() bool { return a.View().Open })
 		session := a.View().Session
 		a.cut()
-		if err := standin.MarkDead(t.Context(), db.Client(), standin.Session{ID: session}); err != nil {
+		if err := electing.MarkDead(t.Context(), db.Client(), electing.Session{ID: session}); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range []string{session, "01890000-0000-7000-8000-000000000000"} {
-			err := standin.Keep(t.Context(), db.Client(), id, func(elect.Key) bool { return true })
-			if !errors.Is(err, standin.ErrDead) {
-				t.Errorf("session %s: %v, want %v", id, err, standin.ErrDead)
+			err := electing.Keep(t.Context(), db.Client(), id, func(elect.Key) bool { return true })
+			if !errors.Is(err, electing.ErrDead) {
+				t.Errorf("session %s: %v, want %v", id, err, electing.ErrDead)
 			}
 		}
 		a.heal()

@@ -11,9 +11,9 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
 	"github.com/shardctl/shardctl/pkg/store/driver"
@@ -210,7 +210,7 @@ func (v *fencedValue) Value(ctx context.Context) ([]byte, error) {
 
 // SetValue implements [Checkpoint].
 func (v *fencedValue) SetValue(ctx context.Context, value []byte) error {
-	ctx, cancel := releasing.Beyond(ctx, v.l.left)
+	ctx, cancel := electing.Beyond(ctx, v.l.left)
 	defer cancel()
 	err := checkValue(value)
 	if err == nil {
@@ -378,7 +378,7 @@ func (b *Batched) Value(ctx context.Context) ([]byte, error) { return b.of.Value
 // that was asked to end it goes on until the deadline of what it writes to, such as a [Lease], or for ten seconds where
 // that has none.
 func (b *Batched) SetValue(ctx context.Context, value []byte) error {
-	ctx, cancel := releasing.Beyond(ctx, b.left)
+	ctx, cancel := electing.Beyond(ctx, b.left)
 	defer cancel()
 	if err := checkValue(value); err != nil {
 		return fmt.Errorf("set value: %w", err) // alone: it must not fail the others
@@ -396,7 +396,7 @@ func (b *Batched) left() time.Duration {
 	if of, ok := b.of.(interface{ Deadline() time.Time }); ok {
 		return time.Until(of.Deadline())
 	}
-	return releasing.Limit
+	return electing.ReleaseLimit
 }
 
 // Flush has what waits for the interval written at once. It does not wait. A run that is to end calls it, so that its

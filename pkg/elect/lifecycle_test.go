@@ -11,8 +11,8 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -73,7 +73,7 @@ func TestDrainOutlivesTheSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := a.View().Session
-		if err := standin.MarkDead(t.Context(), db, standin.Session{ID: first}); err != nil {
+		if err := electing.MarkDead(t.Context(), db, electing.Session{ID: first}); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, lease, "a new session", func() bool { v := a.View(); return v.Open && v.Session != first })

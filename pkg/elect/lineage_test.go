@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/standin"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
@@ -248,7 +248,7 @@ func TestADeathThatWasForgottenIsNotBelieved(t *testing.T) {
 		through.silent.Store(true)
 		time.Sleep(lease / 5) // a heartbeat that is under way comes to its end
 		kept := f.kept(t)
-		if err := standin.MarkDead(t.Context(), f, standin.Session{ID: a.View().Session}); err != nil {
+		if err := electing.MarkDead(t.Context(), f, electing.Session{ID: a.View().Session}); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, lease/4, "b knows that a is dead", func() bool {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/releasing"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -265,7 +265,7 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 	if own, inside := runKey(ctx, e.loop); inside && own == key {
 		return fmt.Errorf("unlock %s: %w", key, ErrInsideRun)
 	}
-	ctx, cancel := releasing.Context(ctx, e.cfg.LeaseDuration)
+	ctx, cancel := electing.Release(ctx, e.cfg.LeaseDuration)
 	defer cancel()
 	freed := make(chan error, 1)
 	held := false

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/standin"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
@@ -22,7 +22,7 @@ func TestLockReportsWhatEndedItsClaim(t *testing.T) {
 		want error
 	}{
 		"the session is lost": {func(ctx context.Context, a *node) error {
-			return standin.MarkDead(ctx, a.store, standin.Session{ID: a.View().Session})
+			return electing.MarkDead(ctx, a.store, electing.Session{ID: a.View().Session})
 		}, elect.ErrUnavailable},
 		"the elector is closed": {func(_ context.Context, a *node) error { a.cancel(); return nil }, elect.ErrClosed},
 		"it is unlocked meanwhile": {func(ctx context.Context, a *node) error {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
@@ -109,7 +109,7 @@ func TestNextSessionReadsTheMark(t *testing.T) {
 		synctest.Wait()
 		before, session := rec.token("g/a"), n.View().Session
 		writeMove(t, db, record.MoveLeaving)
-		if err := standin.MarkDead(t.Context(), db, standin.Session{ID: session}); err != nil {
+		if err := electing.MarkDead(t.Context(), db, electing.Session{ID: session}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(away)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
@@ -45,7 +45,7 @@ func (c *container) die() {
 
 // startContainer runs a node called a that tracks group g; whatever is in left was left by the ones before it.
 func startContainer(
-	t *testing.T, db *memory.Store, rec *recorder, ended *ledger, left []standin.Session,
+	t *testing.T, db *memory.Store, rec *recorder, ended *ledger, left []electing.Session,
 	change ...func(*elect.Config),
 ) *container {
 	t.Helper()
@@ -121,7 +121,7 @@ func testPredecessor(t *testing.T, change func(*elect.Config)) {
 
 	died := time.Now()
 	second := startContainer(t, db, rec, ended,
-		[]standin.Session{{ID: old, Remote: map[elect.Key]time.Duration{"g/far": lease}}}, change)
+		[]electing.Session{{ID: old, Remote: map[elect.Key]time.Duration{"g/far": lease}}}, change)
 	eventually(t, lease/2, "the other sees the first one dead", func() bool {
 		v := other.View()
 		s, _ := sessionOf(v, old)
@@ -170,7 +170,7 @@ func TestPredecessorThatIsOverAlready(t *testing.T) {
 		dead := gone.View().Session
 		gone.stop() // in order: its session says dead
 		never := "00000000-0000-4000-8000-000000000000"
-		n := startContainer(t, db, newRecorder(t), ended, []standin.Session{{ID: dead}, {ID: never}})
+		n := startContainer(t, db, newRecorder(t), ended, []electing.Session{{ID: dead}, {ID: never}})
 		eventually(t, lease, "both are reported to be over", func() bool { return ended.has(dead) && ended.has(never) })
 		n.stop()
 	})
@@ -186,7 +186,7 @@ func TestPredecessorIsMarkedOnceTheStoreTakesIt(t *testing.T) {
 		old := first.View().Session
 		first.die()
 
-		second := startContainer(t, db, rec, ended, []standin.Session{{ID: old}})
+		second := startContainer(t, db, rec, ended, []electing.Session{{ID: old}})
 		marks := 0
 		second.store.Fault(func(c memory.Call) memory.Verdict {
 			for _, ch := range c.Changes {
@@ -216,13 +216,13 @@ func TestPredecessorWithTooManyGrantsIsLeftToItsLease(t *testing.T) {
 		first := startContainer(t, db, rec, ended, nil)
 		first.claim(t, "g/k", first.run)
 		eventually(t, time.Second, "it runs", func() bool { return rec.owner("g/k") == "a" })
-		left := standin.Session{ID: first.View().Session, Remote: map[elect.Key]time.Duration{}}
+		left := electing.Session{ID: first.View().Session, Remote: map[elect.Key]time.Duration{}}
 		for i := range 4000 {
 			left.Remote[elect.Key(fmt.Sprintf("g/far-%06d", i))] = lease
 		}
 		first.die()
 		died := time.Now()
-		second := startContainer(t, db, rec, ended, []standin.Session{left})
+		second := startContainer(t, db, rec, ended, []electing.Session{left})
 		for rec.owner("g/k") == "" {
 			second.claim(t, "g/k", second.run)
 			time.Sleep(10 * time.Millisecond)

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -118,7 +118,7 @@ func TestAMarkedDeathIsAnEvent(t *testing.T) {
 		eventually(t, lease, "it is open", func() bool { return a.View().Open })
 		session := a.View().Session
 		a.cut()
-		if err := standin.MarkDead(t.Context(), db.Client(), standin.Session{ID: session}); err != nil {
+		if err := electing.MarkDead(t.Context(), db.Client(), electing.Session{ID: session}); err != nil {
 			t.Fatal(err)
 		}
 		if all := happened(t, db); !slices.Contains(all, "Died a: its process died, and its guard ended its tasks") {

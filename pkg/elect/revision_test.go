@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/standin"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -41,7 +41,7 @@ func TestSessionRevisionsSeparateLiveFromDead(t *testing.T) {
 		}
 		a.stop()
 		b.cut()
-		if err := standin.MarkDead(t.Context(), db, standin.Session{ID: ids["a guard"]}); err != nil {
+		if err := electing.MarkDead(t.Context(), db, electing.Session{ID: ids["a guard"]}); err != nil {
 			t.Fatal(err)
 		}
 		d := startNode(t, db, "d")

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/releasing"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -46,7 +46,7 @@ func (r *goRun) Start(lease *Lease, ended func(error)) {
 		}()
 		limited, stop := withMaxHold(ctx, r.limit)
 		defer stop()
-		err = guarded(releasing.OfRun(limited), lease, r.run)
+		err = guarded(electing.OfRun(limited), lease, r.run)
 	})
 }
 

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/protocol"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
@@ -176,12 +176,12 @@ func (n *simNode) SessionOver(session string) {
 func (*simNode) Renewed(string, elect.Instant, time.Duration, time.Duration) {}
 
 // left are the sessions that a node's successor finds noted.
-func (n *simNode) left() []standin.Session {
+func (n *simNode) left() []electing.Session {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var left []standin.Session
+	var left []electing.Session
 	for _, session := range n.noted {
-		left = append(left, standin.Session{ID: session})
+		left = append(left, electing.Session{ID: session})
 	}
 	return left
 }

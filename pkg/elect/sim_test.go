@@ -14,7 +14,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/reconcile"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -106,7 +105,7 @@ func newSim(t *testing.T, seed uint64, broken bool) *sim {
 
 // start adds a node, under a clock of its own rate: any two differ by a ratio of at most 1.1. An empty name is a
 // new one; predecessors are what the container's last process left.
-func (s *sim) start(name string, predecessors ...standin.Session) {
+func (s *sim) start(name string, predecessors ...electing.Session) {
 	n := &simNode{
 		name: name, store: s.store.Client(), rng: rand.New(rand.NewPCG(s.seed, uint64(s.next)+2)),
 		start: time.Now(), dead: make(chan struct{}), list: make(chan int, 1),

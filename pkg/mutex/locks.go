@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/shardctl/shardctl/internal/releasing"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -96,7 +96,7 @@ func (l *Locks) Close(ctx context.Context) error {
 	if closed || l.lent {
 		return nil
 	}
-	ctx, cancel := releasing.Context(ctx, l.cfg.LeaseDuration)
+	ctx, cancel := electing.Release(ctx, l.cfg.LeaseDuration)
 	defer cancel()
 	var err error
 	if e != nil {

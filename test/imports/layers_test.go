@@ -11,11 +11,11 @@ import (
 // below it. An entry stands for the packages below it as well, unless they have an entry of their own.
 var layers = []struct{ name, packages string }{
 	{"tools", `internal/certs internal/clock internal/connect internal/decode internal/field internal/httpkeep
-		internal/nearest internal/printable internal/process internal/releasing internal/variables internal/watchfile
+		internal/nearest internal/printable internal/process internal/variables internal/watchfile
 		internal/web pkg/api pkg/client`},
 	{"stores", "internal/protocol internal/refusals pkg/fence pkg/idempotency pkg/store"},
 	{"documents", "internal/access internal/cluster internal/published internal/record internal/verbs"},
-	{"locks", "internal/electing internal/standin pkg/elect"},
+	{"locks", "internal/electing pkg/elect"},
 	{"plans", "internal/reconcile internal/storecopy pkg/balancer pkg/idempotency/idempotencystore pkg/mutex"},
 	{"tasks", `internal/discover internal/endpoint internal/kind internal/runners internal/runs internal/settings
 		internal/subscribe internal/supervisor internal/taskrun pkg/jobs pkg/tasks`},

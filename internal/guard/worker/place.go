@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/shardctl/shardctl/internal/standin"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -48,7 +48,7 @@ type Place struct {
 // known, or another process holds the place.
 //
 // Once a predecessor's session is marked, say so by [Place.Closed].
-func (c *Client) InPlace(ctx context.Context, dir string, id Identity) (*Place, []standin.Session, error) {
+func (c *Client) InPlace(ctx context.Context, dir string, id Identity) (*Place, []electing.Session, error) {
 	if c.guard != 1 {
 		text := "%w: the guard is process %d and not 1: tasks may have outlived it"
 		return nil, nil, fmt.Errorf(text, ErrNotInPlace, c.guard)
@@ -65,7 +65,7 @@ func (c *Client) InPlace(ctx context.Context, dir string, id Identity) (*Place, 
 	return p, left, nil
 }
 
-func takePlace(dir string, id Identity) (*Place, []standin.Session, error) {
+func takePlace(dir string, id Identity) (*Place, []electing.Session, error) {
 	if id.PodUID == "" || id.Container == "" {
 		return nil, nil, fmt.Errorf("%w: the pod's UID or the container's name is not known", ErrNotInPlace)
 	}
@@ -92,10 +92,10 @@ func takePlace(dir string, id Identity) (*Place, []standin.Session, error) {
 		p.Release()
 		return nil, nil, err
 	}
-	var left []standin.Session
+	var left []electing.Session
 	for uuid, keys := range old.Sessions {
 		p.record.Sessions[uuid] = keys
-		left = append(left, standin.Session{ID: uuid, Remote: maps.Clone(keys)})
+		left = append(left, electing.Session{ID: uuid, Remote: maps.Clone(keys)})
 	}
 	return p, left, nil
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/standin"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -22,7 +22,7 @@ const (
 	c = "cccccccc-0000-4000-8000-000000000000"
 )
 
-func take(t *testing.T, dir string, id Identity) (*Place, []standin.Session) {
+func take(t *testing.T, dir string, id Identity) (*Place, []electing.Session) {
 	t.Helper()
 	p, left, err := takePlace(dir, id)
 	if err != nil {
@@ -52,7 +52,7 @@ func TestPlaceRemembersWhatWasLeft(t *testing.T) {
 	}
 	first.Release() // as the death of the process does
 
-	want := []standin.Session{{ID: b, Remote: map[elect.Key]time.Duration{"g/k": 20 * time.Second}}}
+	want := []electing.Session{{ID: b, Remote: map[elect.Key]time.Duration{"g/k": 20 * time.Second}}}
 	second, left := take(t, dir, here)
 	if !reflect.DeepEqual(left, want) {
 		t.Fatalf("left %v, want %v", left, want)

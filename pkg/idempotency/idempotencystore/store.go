@@ -22,9 +22,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/shardctl/shardctl/internal/clock"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -257,7 +257,7 @@ func (s *records) Dead(ctx context.Context, owner string) (bool, error) {
 	if !s.missingFor(owner, s.longestLease()) {
 		return false, nil
 	}
-	if err := standin.MarkDead(ctx, s.db, standin.Session{ID: owner}); err != nil {
+	if err := electing.MarkDead(ctx, s.db, electing.Session{ID: owner}); err != nil {
 		return false, err
 	}
 	s.seen(owner)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencystore"
@@ -103,7 +103,7 @@ func halfWay(t *testing.T, db store.Store, then func()) error {
 		t.Fatal("the work was not called: ", err)
 	}
 	session, _ := p.elector.Session()
-	if err := standin.MarkDead(ctx, db, standin.Session{ID: session}); err != nil {
+	if err := electing.MarkDead(ctx, db, electing.Session{ID: session}); err != nil {
 		t.Fatal(err)
 	}
 	then()
