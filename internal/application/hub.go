@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
@@ -22,7 +23,7 @@ type Config struct {
 	// MaxWait is how long a call waits for news at most: a tenth of the lease.
 	MaxWait time.Duration
 	// Guard frees the keys when this process dies; nil: it ends the application first, or there is none.
-	Guard Guard
+	Guard replica.ApplicationGuard
 	// Load is called with the load of a key that is assigned; nil: it is not wanted. It must not block.
 	Load func(key elect.Key, load float64)
 	// Changed is called when another application is listened to or refused, or there is another reason why it is given
@@ -32,18 +33,6 @@ type Config struct {
 
 // MaxValidity is how long an application is promised at most at a time that it may go on, by the lease of the replica.
 func MaxValidity(lease time.Duration) time.Duration { return lease * 8 / 10 }
-
-// Guard is who frees keys when this process dies, and so has to know until when the application may run which of them.
-// Its methods are called by one goroutine at a time.
-type Guard interface {
-	// Assigning is called before the application may learn of a key. After an error it does not.
-	Assigning(session string, key elect.Key) error
-	// Released says that nothing of a key runs.
-	Released(session string, key elect.Key)
-	// ValidFor is called before a reply says that the application may go on for so long. After an error nothing is
-	// promised.
-	ValidFor(d time.Duration) error
-}
 
 // Hub is where the runs of tasks and the application meet. Its methods may be called concurrently.
 type Hub struct {

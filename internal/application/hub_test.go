@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
@@ -30,7 +31,7 @@ func newHub(t *testing.T) *Hub {
 	return newGuardedHub(t, nil)
 }
 
-func newGuardedHub(t *testing.T, guard Guard) *Hub {
+func newGuardedHub(t *testing.T, guard replica.ApplicationGuard) *Hub {
 	t.Helper()
 	h := NewHub(Config{
 		Clock:   elect.GoClock(),

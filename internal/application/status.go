@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -35,8 +36,8 @@ const (
 	ReasonNotCalled = "NotCalled"
 	ReasonNotReady  = "NotReady"
 	ReasonSilent    = "Silent"
-	ReasonLeaseLost = "LeaseLost" // of the replica: the application may be well
-	ReasonEnded     = "Ended"     // its command
+	ReasonLeaseLost = replica.ReasonLeaseLost // the application may be well
+	ReasonEnded     = "Ended"                 // its command
 )
 
 // NotReady says why the application is given no keys, when it listens at an address; empty: it is given some.

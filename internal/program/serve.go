@@ -89,7 +89,7 @@ func (w *workerProcess) serveApplication(
 	}
 	group.Go(func() error {
 		return web.Serve(
-			ctx, listener, w.replica.Application(), web.ApplicationConnections(), time.Second, log,
+			ctx, listener, application.Handler(w.replica), web.ApplicationConnections(), time.Second, log,
 		)
 	})
 	return nil

@@ -72,7 +72,8 @@ func runWorker(ctx context.Context, o runOptions) error {
 	place, left := restartInPlace(ctx, client, s.Pod, w.log)
 	w.traces.begin(ctx, s.Settings, w.log.WithName("tracing"))
 	w.replica = replica.New(replica.Config{
-		Settings: s.Settings, Metrics: w.metrics, Left: left, Output: w.out, Logger: w.log,
+		Settings: s.Settings, Metrics: w.metrics, Left: left, Application: application.Beside,
+		Output: w.out, Logger: w.log,
 		Guard: worker.NewReplica(client, place, worker.Leases{
 			Remote: s.Lease.Duration, Application: application.MaxValidity(s.Lease.Duration),
 		}, w.log),

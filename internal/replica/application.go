@@ -5,116 +5,106 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/application"
+	"github.com/go-logr/logr"
+
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/settings"
-	"github.com/shardctl/shardctl/internal/supervisor"
-	"github.com/shardctl/shardctl/internal/variables"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
+// Application is the application beside a replica: a process that runs the tasks with assign. Its methods may be called
+// concurrently.
+type Application interface {
+	// Handler answers what it asks.
+	Handler() http.Handler
+	// Assign is a run of a task with assign.
+	Assign(ctx context.Context, env taskrun.Env) error
+	// State returns how it is now.
+	State() ApplicationState
+	// TakesKeys reports whether it is there and ready.
+	TakesKeys() bool
+	// TookKeys reports whether TakesKeys has been true since the start.
+	TookKeys() bool
+	// Run keeps its command running, if it has one, until ctx is done. It returns when nothing of the command is left.
+	Run(ctx context.Context)
+	// Close ends what began when it was made. No task may run any more.
+	Close()
+}
+
+// ApplicationConfig is what an Application is made with.
+type ApplicationConfig struct {
+	Settings *settings.Settings
+	Clock    elect.Clock
+	Guard    Guard // nil: there is none
+	// Deadline returns the replica's session, and the time until its hard deadline.
+	Deadline func() (session string, left time.Duration)
+	// Owner returns who owns a key; false: it has no owner.
+	Owner func(elect.Key) (cluster.Owner, bool)
+	// Load takes the load of a key that is assigned.
+	Load func(elect.Key, float64)
+	// Changed is called when another application is listened to or refused, or there is another reason why it is given
+	// no keys, or none any more. It does not block.
+	Changed func()
+	Logger  logr.Logger
+}
+
+// ApplicationState is how the application is at a moment.
+type ApplicationState struct {
+	App      string // its uuid; empty: there is none
+	PID      int    // of its command; 0: that does not run, or there is none
+	Ready    bool
+	Since    time.Time            // its first call
+	LastCall time.Time            // zero: it has not called
+	Reported map[string]string    // what it said of itself last
+	Stopping map[string]time.Time // the keys that it has to stop, and when their time is over
+	Refused  string               // the first other process that called meanwhile; empty: none has
+	// Reason and Message say why it is given no keys; empty: it is given some.
+	Reason, Message string
+}
+
+// ReasonLeaseLost is why an application is given no keys while the lease of the replica is over.
+const ReasonLeaseLost = "LeaseLost"
+
 // beside is the application beside a replica. Use newBeside.
 type beside struct {
-	hub     *application.Hub
-	handler http.Handler
-	process *application.Process // nil without a command
-	changed signal               // it takes keys now, or does no longer
+	Application
+
+	changed signal // it takes keys now, or does no longer
 
 	settings  *settingsInForce
 	publisher *publisher
 	note      func(record.Event)
 }
 
-// maxWait bounds how long a call waits for news, also with a long lease.
-const maxWait = 10 * time.Second
-
-// newBeside makes what serves the application; nil where none is configured. What the application reports as the load
-// of a key, which is a number, goes to setLoad.
+// newBeside makes the application; nil where none is configured. What the application reports as the load of a key,
+// which is a number, goes to setLoad.
 func newBeside(
 	cfg *Config, in *settingsInForce, elector *elect.Elector, p *publisher, setLoad func(elect.Key, float64) error,
 ) *beside {
 	s := in.get()
-	if s.App.Listen == "" {
+	if s.App.Listen == "" || cfg.Application == nil {
 		return nil
 	}
 	b := &beside{settings: in, publisher: p, note: elector.Cluster().Note}
-	t, deadline := s.Lease.Duration, elector.SessionDeadline
-	most := application.MaxValidity(t)
-	hub := application.Config{
-		Clock: cfg.Clock, MaxWait: min(t/10, maxWait), Changed: b.changed.wake,
-		Load: func(key elect.Key, load float64) { _ = setLoad(key, load) },
-		// A tenth of the lease is left for seeing that it has stopped, before the replica itself has to end.
-		Session: func() (string, time.Duration) {
-			session, left := deadline()
-			if b.process != nil && b.process.Session() != session {
-				return "", 0
-			}
-			return session, min(left-t/10, most)
-		},
+	clock := cfg.Clock
+	if clock == nil {
+		clock = elect.SystemClock()
 	}
-	if hub.Clock == nil {
-		hub.Clock = elect.SystemClock()
-	}
-	server := &application.Server{Owner: ownerIn(elector.Cluster())}
-	switch {
-	case len(s.App.Command) > 0:
-		b.process = b.newProcess(cfg, s, deadline)
-		server.Token = b.process.Secret
-	case s.App.TokenFile != "":
-		server.Token = func() (string, error) { return readToken(s.App.TokenFile) }
-	}
-	if cfg.Guard != nil && b.process == nil {
-		hub.Guard = cfg.Guard
-	}
-	b.hub = application.NewHub(hub)
-	server.Hub = b.hub
-	b.handler = server.Handler()
+	b.Application = cfg.Application(ApplicationConfig{
+		Settings: s, Clock: clock, Guard: cfg.Guard, Deadline: elector.SessionDeadline,
+		Owner: ownerIn(elector.Cluster()), Changed: b.changed.wake,
+		Load:   func(key elect.Key, load float64) { _ = setLoad(key, load) },
+		Logger: cfg.Logger.WithName("application"),
+	})
 	return b
-}
-
-func (b *beside) newProcess(
-	cfg *Config, s *settings.Settings, deadline func() (session string, left time.Duration),
-) *application.Process {
-	p := &application.Process{
-		Command: s.App.Command, Environ: environWithout(s.Store.Withheld), Instance: s.Instance, Address: s.App.Listen,
-		Lease: s.Lease.Duration, Deadline: deadline, Gone: func() { b.hub.Ended() },
-		Overdue: func() (overdue, lost bool) { return b.hub.Overdue(s.Lease.Duration / 25) },
-		Log:     cfg.Logger.WithName("application"),
-	}
-	if cfg.Guard != nil {
-		p.Starter = cfg.Guard
-	} else {
-		p.Starter = supervisor.NewLocalStarter() // what it started ends with this process
-	}
-	return p
-}
-
-// readToken refuses an empty file: any request would bear it.
-func readToken(file string) (string, error) {
-	text, err := os.ReadFile(file) //nolint:gosec // the file is the operator's choice
-	token := strings.TrimSpace(string(text))
-	if err == nil && token == "" {
-		err = fmt.Errorf("%s is empty, must hold a token", file)
-	}
-	return token, err
-}
-
-// environWithout is what the command of an application gets of this process's environment.
-func environWithout(withheld []string) func() []string {
-	return func() []string {
-		return slices.DeleteFunc(os.Environ(), func(entry string) bool {
-			name, _, _ := strings.Cut(entry, "=")
-			return variables.Withheld(name, withheld...)
-		})
-	}
 }
 
 // ownerIn finds the owner of a key in the newest view.
@@ -122,52 +112,30 @@ func ownerIn(c elect.Cluster) func(elect.Key) (cluster.Owner, bool) {
 	return func(key elect.Key) (cluster.Owner, bool) { return c.View().Owner(key) }
 }
 
-// applicationState is how the application is at a moment.
-type applicationState struct {
-	known           application.Status
-	pid             int    // of the command; 0: it does not run, or there is none
-	reason, message string // why it is given no keys; empty: it is given some
-}
-
-// state is how the application is now, that calls at an address.
-func (b *beside) state(listen string) applicationState {
-	s := applicationState{known: b.hub.Status()}
-	s.reason, s.message = s.known.NotReady(listen)
-	if b.process == nil {
-		return s
-	}
-	pid, reason, ended := b.process.Status()
-	if s.pid = pid; ended != "" && !s.known.Ready {
-		s.reason, s.message = reason, ended
-	}
-	return s
-}
-
 // calls says whether there is an application that is given keys.
-func (s *applicationState) calls() bool { return s.known.App != "" && s.reason == "" }
+func (s *ApplicationState) calls() bool { return s.App != "" && s.Reason == "" }
 
 // lacksLease says whether there is an application that only the lease of the replica keeps from being given keys.
-func (s *applicationState) lacksLease() bool {
-	return s.known.App != "" && s.reason == application.ReasonLeaseLost
+func (s *ApplicationState) lacksLease() bool {
+	return s.App != "" && s.Reason == ReasonLeaseLost
 }
 
 // who names the application to people.
-func (s *applicationState) who() string {
-	if s.pid != 0 {
-		return fmt.Sprintf("pid %d", s.pid)
+func (s *ApplicationState) who() string {
+	if s.PID != 0 {
+		return fmt.Sprintf("pid %d", s.PID)
 	}
-	return s.known.App
+	return s.App
 }
 
 // status is what is known of the application, and when it called last; nil where none is configured.
-func (b *beside) status(listen string) (a *record.Application, lastCall time.Time) {
+func (b *beside) status() (a *record.Application, lastCall time.Time) {
 	if b == nil {
 		return nil, time.Time{}
 	}
-	state := b.state(listen)
-	s := state.known
+	s := b.State()
 	a = &record.Application{
-		ID: s.App, PID: state.pid, Ready: s.Ready, Message: clip(state.message), Status: s.Reported,
+		ID: s.App, PID: s.PID, Ready: s.Ready, Message: clip(s.Message), Status: s.Reported,
 		Stopping: map[string]int64{},
 	}
 	if s.App != "" {
@@ -183,12 +151,12 @@ func (b *beside) status(listen string) (a *record.Application, lastCall time.Tim
 // close ends what newBeside began. No task may run any more.
 func (b *beside) close() {
 	if b != nil {
-		b.hub.Close()
+		b.Close()
 	}
 }
 
 // takesKeys says whether an application is there and ready.
-func (b *beside) takesKeys() bool { return b != nil && b.hub.Capacity() }
+func (b *beside) takesKeys() bool { return b != nil && b.TakesKeys() }
 
 // tend keeps the capacity and the problem that follow from whether there is an application, and its command, and notes
 // when one comes and goes, until ctx ends.
@@ -196,15 +164,13 @@ func (b *beside) tend(ctx context.Context) {
 	if b == nil {
 		return
 	}
-	if b.process != nil {
-		done := make(chan struct{})
-		go func() { defer close(done); b.process.Run(ctx) }()
-		defer func() { <-done }()
-	}
+	done := make(chan struct{})
+	go func() { defer close(done); b.Run(ctx) }()
+	defer func() { <-done }()
 	for journal := (applicationJournal{instance: b.settings.get().Instance}); ; {
 		changed := b.changed.wait()
 		s := b.settings.get()
-		is := b.state(s.App.Listen)
+		is := b.State()
 		for _, e := range journal.next(&is) {
 			b.note(e)
 		}
@@ -235,11 +201,11 @@ func (b *beside) ready(started time.Time) error {
 	s := b.settings.get()
 	groups := assigned(s)
 	bounded := len(groups) < len(s.Groups)
-	if len(groups) == 0 || b.hub.HadCapacity() || bounded && time.Since(started) >= longestUnready {
+	if len(groups) == 0 || b.TookKeys() || bounded && time.Since(started) >= longestUnready {
 		return nil
 	}
 	return fmt.Errorf("no application has taken keys of %s since the start: %s", strings.Join(groups, ", "),
-		clip(b.state(s.App.Listen).message))
+		clip(b.State().Message))
 }
 
 func noApplication(s *settings.Settings, groups []string) api.Problem {

@@ -1,219 +1,67 @@
 package replica
 
 import (
-	"context"
-	"encoding/json"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
-
-	"github.com/go-logr/logr"
-
-	"github.com/shardctl/shardctl/internal/application"
-	"github.com/shardctl/shardctl/internal/metrics"
-	"github.com/shardctl/shardctl/internal/snapshot"
-	"github.com/shardctl/shardctl/internal/status"
-	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store/memory"
-	"github.com/shardctl/shardctl/test/viewtest"
 )
-
-func TestATokenIsNeverEmpty(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "token")
-	for text, want := range map[string]string{"secret\n": "secret", "": "", "\n": ""} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if token, err := readToken(file); token != want || (err == nil) != (want != "") {
-			t.Errorf("%q: %q, %v", text, token, err)
-		}
-	}
-}
-
-// caller is an application that runs whatever it is assigned.
-type caller struct {
-	t       *testing.T
-	handler http.Handler
-	req     application.Request
-	status  int
-}
-
-func (c *caller) call() {
-	c.t.Helper()
-	body, err := json.Marshal(&c.req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	answer := httptest.NewRecorder()
-	c.handler.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/v1/sync", strings.NewReader(string(body))))
-	if c.status = answer.Code; c.status != http.StatusOK {
-		return
-	}
-	var reply application.Reply
-	if err := json.Unmarshal(answer.Body.Bytes(), &reply); err != nil {
-		c.t.Fatal(err)
-	}
-	c.req.Session, c.req.Seq, c.req.Running = reply.Session, reply.Seq, reply.Assigned
-}
-
-// TestTheCapacityIsThatOfTheApplication: a replica takes keys for an application only while one is there and ready, and
-// says so. Tasks of others it takes all the same.
-func TestTheCapacityIsThatOfTheApplication(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := viewtest.Load(t, `
-version: 1
-instance: a
-store: {uri: "sqlite:x.db"}
-lease: {duration: 20s}
-app: {listen: unix:/run/app.sock}
-groups:
-  - {name: mine, tasks: [{name: one, assign: {}}]}
-  - {name: mixed, tasks: [{name: sleep, every: 24h, exec: {command: [date]}}]}
-`)
-		r := New(Config{
-			Settings: s, Metrics: metrics.New(false), Logger: logr.Discard(), Clock: elect.GoClock(),
-		})
-		c := &caller{t: t, handler: r.Application()}
-		c.req.App, c.req.Wait = "11111111-1111-4111-8111-111111111111", 0.2
-		if c.call(); c.status != http.StatusServiceUnavailable {
-			t.Errorf("before the store is reached: %d", c.status)
-		}
-		running(t, r)
-		until := func(what string, done func() bool, between func()) {
-			t.Helper()
-			for limit := time.Now().Add(time.Minute); !done(); between() {
-				if time.Now().After(limit) {
-					t.Fatalf("not %s: %+v", what, r.Board().Snapshot())
-				}
-			}
-		}
-		wait := func() { <-r.Board().Changed() }
-		problem := func() bool {
-			return slices.ContainsFunc(r.Board().Snapshot().Status.Problems, func(p api.Problem) bool {
-				return p.Reason == api.ProblemNoApplication && p.Instance == "a" && strings.Contains(p.Message, "keys of mine")
-			})
-		}
-		owner := func(key string) string { return r.Board().Snapshot().Task(key).Instance }
-		capOfMine := func() (n int, there bool) {
-			for _, i := range r.Board().Snapshot().Instances {
-				n, there = i.Caps["mine"]
-			}
-			return n, there
-		}
-		until("shown that there is none", func() bool {
-			n, there := capOfMine()
-			return problem() && there && n == 0 && owner("mixed/sleep") == "a" && owner("mine/one") == ""
-		}, wait)
-
-		shown := func() *api.Application {
-			for _, i := range r.Board().Snapshot().Instances {
-				return i.Application
-			}
-			return nil
-		}
-		until("shown why", func() bool {
-			a := shown()
-			return a != nil && a.ID == "" && a.Message == "none has called at unix:/run/app.sock" && a.LastCallAgeSeconds == nil
-		}, wait)
-		c.req.Status = map[string]string{"lag": "7"}
-		until("shown that it is not ready", func() bool {
-			a := shown()
-			return a.ID == c.req.App && !a.Ready && a.Message == "it says that it is not ready" && a.Status["lag"] == "7" &&
-				a.LastCallAgeSeconds != nil && !a.Since.IsZero()
-		}, c.call)
-		// What others read of it is in the document of the member.
-		until("shared", func() bool {
-			m := r.node.Load().cluster.View().Sessions[0].Member.Application
-			return m != nil && m.ID == c.req.App && m.Status["lag"] == "7"
-		}, c.call)
-
-		c.req.Ready = true
-		until("assigned", func() bool { return len(c.req.Running) == 1 && c.req.Running[0].Key == "mine/one" }, c.call)
-		until("shown that there is one", func() bool {
-			_, there := capOfMine()
-			a := shown()
-			return !problem() && !there && owner("mine/one") == "a" && a.Ready && a.Message == ""
-		}, c.call)
-
-		c.req.Ready = false
-		until("taken", func() bool { return len(c.req.Running) == 0 && owner("mine/one") == "" && problem() }, c.call)
-		until("noted", func() bool {
-			events, err := r.StoreSource().Events(t.Context(), snapshot.EventQuery{Limit: 100})
-			if err != nil {
-				t.Fatal(err)
-			}
-			has := func(kind, reason, from, to string) bool {
-				return slices.ContainsFunc(events, func(e api.Event) bool {
-					return e.Type == kind && e.Reason == reason && e.From == from && e.To == to
-				})
-			}
-			return has("ApplicationReady", "Ready", "", "a") && has("ApplicationGone", "NotReady", "a", "")
-		}, wait)
-	})
-}
 
 // TestEventsOfAnApplication: it comes, goes for a reason, and another is refused once.
 func TestEventsOfAnApplication(t *testing.T) {
-	known := func(app, refused string) application.Status { return application.Status{App: app, Refused: refused} }
-	ready := applicationState{known: known("1", "")}
-	command := applicationState{known: known("1", ""), pid: 7}
-	noLease := applicationState{known: known("1", ""), reason: "LeaseLost"}
+	ready := ApplicationState{App: "1"}
+	command := ApplicationState{App: "1", PID: 7}
+	noLease := ApplicationState{App: "1", Reason: "LeaseLost"}
 	for name, step := range map[string]struct {
-		was, is applicationState
+		was, is ApplicationState
 		want    []string
 		lease   bool // is over in between
 	}{
-		"none":                       {is: applicationState{reason: "NotCalled", message: "none has called at unix:/a"}},
-		"it calls, and is not ready": {is: applicationState{known: known("1", ""), reason: "NotReady"}},
+		"none": {
+			is: ApplicationState{Reason: "NotCalled", Message: "none has called at unix:/a"},
+		},
+		"it calls, and is not ready": {is: ApplicationState{App: "1", Reason: "NotReady"}},
 		"it is ready": {
-			was: applicationState{known: known("1", ""), reason: "NotReady"}, is: ready,
+			was: ApplicationState{App: "1", Reason: "NotReady"}, is: ready,
 			want: []string{"ApplicationReady Ready  a 1 calls, and is ready"},
 		},
 		"nothing new": {was: ready, is: ready},
 		"it is ready no more": {
-			was: ready, is: applicationState{known: known("1", ""), reason: "NotReady", message: "it says so"},
+			was: ready, is: ApplicationState{App: "1", Reason: "NotReady", Message: "it says so"},
 			want: []string{"ApplicationGone NotReady a  1: it says so"},
 		},
 		"the lease of the replica is over": {was: ready, is: noLease},
 		"and was renewed":                  {was: ready, is: ready, lease: true},
 		"and it is silent meanwhile": {
-			was: ready, is: applicationState{known: known("1", ""), reason: "Silent", message: "for long"}, lease: true,
+			was: ready, is: ApplicationState{App: "1", Reason: "Silent", Message: "for long"}, lease: true,
 			want: []string{"ApplicationGone Silent a  1: for long"},
 		},
 		"and its command was ended": {
-			was: command, is: applicationState{reason: "LeaseLost", message: "ended"}, lease: true,
+			was: command, is: ApplicationState{Reason: "LeaseLost", Message: "ended"}, lease: true,
 			want: []string{"ApplicationGone LeaseLost a  pid 7: ended"},
 		},
 		"and others call in turn": {
-			was: applicationState{known: known("2", "")}, is: ready, lease: true,
+			was: ApplicationState{App: "2"}, is: ready, lease: true,
 			want: []string{
 				"ApplicationGone Replaced a  2: another process has taken its place",
 				"ApplicationReady Ready  a 1 calls, and is ready",
 			},
 		},
 		"its command has ended": {
-			was: command, is: applicationState{reason: "Ended", message: "exit status 1"},
+			was: command, is: ApplicationState{Reason: "Ended", Message: "exit status 1"},
 			want: []string{"ApplicationGone Ended a  pid 7: exit status 1"},
 		},
 		"another at once": {
-			was: ready, is: applicationState{known: known("2", "")},
+			was: ready, is: ApplicationState{App: "2"},
 			want: []string{
 				"ApplicationGone Replaced a  1: another process has taken its place",
 				"ApplicationReady Ready  a 2 calls, and is ready",
 			},
 		},
 		"another is refused": {
-			was: ready, is: applicationState{known: known("1", "2")},
+			was: ready, is: ApplicationState{App: "1", Refused: "2"},
 			want: []string{"ApplicationRefused OtherApplication a  2 calls as well: it is refused while 1 may run"},
 		},
-		"and still is": {was: applicationState{known: known("1", "2")}, is: applicationState{known: known("1", "2")}},
+		"and still is": {was: ApplicationState{App: "1", Refused: "2"}, is: ApplicationState{App: "1", Refused: "2"}},
 	} {
 		var got []string
 		j := applicationJournal{instance: "a", was: step.was}
@@ -227,86 +75,4 @@ func TestEventsOfAnApplication(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, step.want)
 		}
 	}
-}
-
-// TestReadyOnceTheApplicationTakesKeys: until then a rolling update must not go on. What becomes of it later does not
-// count, and tasks of others are not kept from service for good.
-func TestReadyOnceTheApplicationTakesKeys(t *testing.T) {
-	const (
-		mine  = `{name: mine, tasks: [{name: one, assign: {}}]}`
-		other = `{name: other, tasks: [{name: sleep, every: 24h, exec: {command: [date]}}]}`
-		none  = "no application has taken keys of mine since the start: none has called at unix:/run/app.sock"
-		unfit = "no application has taken keys of mine since the start: it says that it is not ready"
-		comes = "comes"
-	)
-	for name, c := range map[string]struct {
-		groups string
-		age    time.Duration // of the replica
-		want   []string      // what /readyz says, one after the other; comes: the application is ready
-	}{
-		"waits as long as it takes": {mine, 2 * longestUnready, []string{none, unfit, comes, "ok"}},
-		"waits":                     {mine + "," + other, 0, []string{none, unfit, comes, "ok"}},
-		"has waited long enough":    {mine + "," + other, longestUnready, []string{"ok"}},
-		"has nothing for it":        {other, 0, []string{"ok"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := viewtest.Load(t, `
-version: 1
-instance: a
-store: {uri: "sqlite:x.db"}
-app: {listen: unix:/run/app.sock}
-groups: [`+c.groups+`]
-`)
-				r := New(Config{
-					Settings: s, Metrics: metrics.New(false), Logger: logr.Discard(), Clock: elect.GoClock(),
-				})
-				r.started = time.Now().Add(-c.age)
-				running(t, r)
-				app := &caller{t: t, handler: r.Application()}
-				app.req.App, app.req.Wait = "11111111-1111-4111-8111-111111111111", 0.2
-				shown := status.New(status.Showing(r, nil, logr.Discard()))
-				for _, want := range c.want {
-					if want == comes {
-						app.req.Ready = true
-						app.call()
-						continue
-					}
-					if want == unfit {
-						app.call()
-					}
-					said := func() string {
-						answer := httptest.NewRecorder()
-						shown.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", http.NoBody))
-						return answer.Body.String()
-					}
-					for limit := time.Now().Add(time.Minute); !strings.Contains(said(), want); <-r.Board().Changed() {
-						if time.Now().After(limit) {
-							t.Fatalf("%s, want %s", said(), want)
-						}
-					}
-				}
-				if app.req.Ready {
-					app.req.Ready = false
-					if app.call(); r.Ready() != nil {
-						t.Errorf("it was ready before: %v", r.Ready())
-					}
-				}
-			})
-		})
-	}
-}
-
-// running runs a replica, within a bubble, until the test ends.
-func running(t *testing.T, r *Replica) {
-	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	stopped := make(chan error, 1)
-	go func() { stopped <- r.Run(ctx, memory.New()) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-stopped; err != nil {
-			t.Error(err)
-		}
-	})
 }

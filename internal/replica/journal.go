@@ -176,21 +176,21 @@ func (n *node) noteLeft(instance string) error {
 // applicationJournal notes what happens to the application beside an instance.
 type applicationJournal struct {
 	instance string
-	was      applicationState // when it was last looked at, but for times without a lease
+	was      ApplicationState // when it was last looked at, but for times without a lease
 }
 
 // next is what has happened until now. A lease that is over is an event of the instance: what comes of the application
 // meanwhile is seen with the next lease.
-func (j *applicationJournal) next(is *applicationState) (events []record.Event) {
+func (j *applicationJournal) next(is *ApplicationState) (events []record.Event) {
 	if is.lacksLease() {
 		return nil
 	}
 	was, instance := j.was, j.instance
 	j.was = *is
-	another := is.known.App != was.known.App
+	another := is.App != was.App
 	if was.calls() && (another || !is.calls()) {
-		reason, message := is.reason, is.message
-		if another && is.known.App != "" {
+		reason, message := is.Reason, is.Message
+		if another && is.App != "" {
 			reason, message = "Replaced", "another process has taken its place"
 		}
 		events = append(events, record.Event{
@@ -203,10 +203,10 @@ func (j *applicationJournal) next(is *applicationState) (events []record.Event) 
 			Type: eventApplicationReady, Reason: "Ready", To: instance, Message: is.who() + " calls, and is ready",
 		})
 	}
-	if is.known.Refused != "" && (another || was.known.Refused == "") {
+	if is.Refused != "" && (another || was.Refused == "") {
 		events = append(events, record.Event{
 			Type: eventApplicationRefused, Reason: "OtherApplication", From: instance, Message: fmt.Sprintf(
-				"%s calls as well: it is refused while %s may run", is.known.Refused, is.known.App,
+				"%s calls as well: it is refused while %s may run", is.Refused, is.App,
 			),
 		})
 	}

@@ -97,7 +97,7 @@ func (r *Replica) supervisorConfig(s *settings.Settings, n *node) supervisor.Con
 		Alarms: taskAlarms(r.publisher.problems, s.Instance),
 	}
 	if n.beside != nil {
-		cfg.Assign = n.beside.hub.Assign
+		cfg.Assign = n.beside.Assign
 	}
 	if g := r.cfg.Guard; g != nil {
 		cfg.Starter, cfg.RemoteLease, cfg.RunInside = g, g.RemoteLease, g.RunInside

@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -27,7 +26,6 @@ import (
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/view"
-	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -49,6 +47,8 @@ type Config struct {
 	Registry *tasks.Registry
 	// Functions are what discover may call; nil: none.
 	Functions *discover.Functions
+	// Application makes the application beside the replica, where the settings have one; nil: there is none.
+	Application func(ApplicationConfig) Application
 	// Output gets what commands write.
 	Output taskrun.Sink
 	Logger logr.Logger
@@ -249,7 +249,7 @@ func (r *Replica) collect() view.Input {
 		in.Cluster, in.Report = n.cluster.View(), n.loop.Report()
 		in.Refused, in.Store = n.store.Lasting(), store.Problems(n.store)
 		in.Ages, _ = n.cluster.Ages(context.Background()) // at the end there are none
-		in.Application, in.LastCall = n.beside.status(s.App.Listen)
+		in.Application, in.LastCall = n.beside.status()
 	}
 	return in
 }
@@ -342,16 +342,13 @@ func (r *Replica) Ready() error {
 	return nil
 }
 
-// Application answers the application beside this replica: see [settings.App].
-func (r *Replica) Application() http.Handler {
-	return web.Handler(func(w http.ResponseWriter, req *http.Request) *web.Error {
-		n := r.node.Load()
-		if n == nil || n.beside == nil {
-			return web.Unavailable(api.ReasonStoreUnreachable, "the store has not been reached yet")
-		}
-		n.beside.handler.ServeHTTP(w, req)
-		return nil
-	})
+// Application returns the application beside this replica; nil before the store has been reached, and where there is
+// none.
+func (r *Replica) Application() Application {
+	if n := r.node.Load(); n != nil && n.beside != nil {
+		return n.beside
+	}
+	return nil
 }
 
 // Ended says whether every one of these tasks has ended for good, and how many of them have failed. It goes by the

@@ -106,9 +106,10 @@ func TestTheFrontDoorIsLight(t *testing.T) {
 	heavy := []string{
 		"go.yaml.in/yaml", "github.com/santhosh-tekuri/jsonschema", "github.com/fsnotify/fsnotify",
 		"github.com/prometheus", "google.golang.org", "golang.org/x/text", "github.com/klauspost/compress",
-		module + "internal/access", module + "internal/config", module + "internal/discover/listers",
-		module + "internal/guard", module + "internal/kind", module + "internal/metrics", module + "internal/route",
-		module + "internal/runners", module + "internal/status", module + "internal/subscribe", module + "pkg/client",
+		module + "internal/access", module + "internal/application", module + "internal/config",
+		module + "internal/discover/listers", module + "internal/guard", module + "internal/kind",
+		module + "internal/metrics", module + "internal/route", module + "internal/runners", module + "internal/status",
+		module + "internal/subscribe", module + "internal/web", module + "pkg/client",
 	}
 	front, mounted := needed(t, "shard"), needed(t, "shard/shardhttp")
 	for _, prefix := range append(heavy, drivers...) {

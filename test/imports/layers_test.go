@@ -19,11 +19,11 @@ var layers = []struct{ name, packages string }{
 	{"plans", "internal/reconcile internal/storecopy pkg/balancer pkg/idempotency/idempotencystore pkg/mutex"},
 	{"tasks", `internal/discover internal/endpoint internal/kind internal/runners internal/runs internal/settings
 		internal/subscribe internal/supervisor internal/taskrun pkg/jobs pkg/tasks`},
-	{"services", `internal/application internal/config internal/guard internal/kinds internal/metrics internal/route
-		internal/snapshot internal/status internal/storecheck internal/tracing internal/weights`},
+	{"services", `internal/config internal/guard internal/kinds internal/metrics internal/route internal/snapshot
+		internal/status internal/storecheck internal/tracing internal/weights`},
 	{"views", "internal/operate internal/view"},
 	{"replicas", "internal/replica"},
-	{"a replica for others", "pkg/shard"},
+	{"what a replica works for", "internal/application pkg/shard"},
 	{"commands", "internal/admin internal/cli internal/dev internal/lockcommand"},
 	{"the program", "cmd internal/program pkg/shardctl"},
 }
