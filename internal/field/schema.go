@@ -9,6 +9,22 @@ import (
 	"github.com/shardctl/shardctl/internal/decode"
 )
 
+// Kind is a kind of things that a configuration describes by the fields of an S. made is the T of one that was read
+// from n.
+func Kind[S, T any](
+	name, doc string, fields func(*S) List, made func(s *S, n *decode.Node) T,
+) decode.Kind[T] {
+	return decode.Kind[T]{
+		Field: name,
+		Form:  func() string { return fields(new(S)).Schema(doc) },
+		Read: func(n *decode.Node, r *decode.Reader) T {
+			s := new(S)
+			fields(s).Parse(n, r)
+			return made(s, n)
+		},
+	}
+}
+
 // Mapping is a mapping below another.
 type Mapping struct {
 	Fields List

@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/kinds"
 )
 
@@ -44,7 +44,7 @@ func TestNoSourceIsForgotten(t *testing.T) {
 	}
 	registered := map[string]string{} // packages, by the name of their kind
 	for _, kind := range kinds.Sources() {
-		registered[kind.Name()] = packageOf(kind.Read)
+		registered[kind.Name()] = packageOf(kind.Read(nil, new(decode.Reader)))
 	}
 	for _, name := range sources {
 		if registered[name] != name {
@@ -67,7 +67,7 @@ func TestNoSourceIsForgotten(t *testing.T) {
 func TestNoSinkIsForgotten(t *testing.T) {
 	var registered []string
 	for _, kind := range kinds.Sinks() {
-		registered = append(registered, packageOf(kind.Read))
+		registered = append(registered, packageOf(kind.Read(nil, new(decode.Reader))))
 	}
 	for _, name := range packagesOf(t, "Sink") {
 		if !slices.Contains(registered, name) {
@@ -76,12 +76,8 @@ func TestNoSinkIsForgotten(t *testing.T) {
 	}
 }
 
-// packageOf returns the name of the package that a function literal is in.
-func packageOf(function any) string {
-	name := path.Base(runtime.FuncForPC(reflect.ValueOf(function).Pointer()).Name()) // as amqp.init.func2
-	name, _, _ = strings.Cut(name, ".")
-	return name
-}
+// packageOf returns the name of the package that has the type of a value.
+func packageOf(value any) string { return path.Base(reflect.TypeOf(value).PkgPath()) }
 
 // packagesOf returns the packages in internal/subscribe that make a kind of subscribe.Source, or of Sink.
 func packagesOf(t *testing.T, result string) (names []string) {
@@ -106,12 +102,22 @@ func packagesOf(t *testing.T, result string) (names []string) {
 	return names
 }
 
-// makesKind reports whether a file has a literal of the type decode.Kind[subscribe.RESULT] or subscribe.RESULTKind.
+// makesKind reports whether a file has a literal of the type decode.Kind[subscribe.RESULT] or subscribe.RESULTKind, or
+// calls field.Kind with a function that returns a subscribe.RESULT.
 func makesKind(file *ast.File, result string) (found bool) {
 	ast.Inspect(file, func(n ast.Node) bool {
-		if literal, ok := n.(*ast.CompositeLit); ok && literal.Type != nil {
-			of := types.ExprString(literal.Type)
+		switch n := n.(type) {
+		case *ast.CompositeLit:
+			of := ""
+			if n.Type != nil {
+				of = types.ExprString(n.Type)
+			}
 			found = found || of == "decode.Kind[subscribe."+result+"]" || of == "subscribe."+result+"Kind"
+		case *ast.CallExpr:
+			if types.ExprString(n.Fun) == "field.Kind" {
+				made, _ := n.Args[len(n.Args)-1].(*ast.FuncLit)
+				found = found || made != nil && types.ExprString(made.Type.Results.List[0].Type) == "subscribe."+result
+			}
 		}
 		return !found
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/field"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -37,6 +38,27 @@ type Source interface {
 	// error that names the broker, the topic and what to do. Open is tried again with backoff, so it neither retries
 	// for long nor waits for a topic that does not exist. An error that wraps [ErrStop] ends the task as failed.
 	Open(ctx context.Context, s Session) (Subscription, error)
+}
+
+// What sources' fields may hold. The fields start and missing say where to begin, and what to do about a position that
+// is no longer there; the field offsets says where the position is kept.
+const (
+	Earliest = "earliest"
+	Latest   = "latest"
+	Stop     = "stop" // fail with an error that wraps [ErrStop]
+
+	Broker = "broker"
+	Store  = "store" // with the lock, as a checkpoint
+)
+
+// MissingField is what the field missing may hold, which to stands for.
+func MissingField(to *string) field.Text {
+	return field.Text{To: to, Default: Stop, OneOf: []string{Earliest, Latest, Stop}}
+}
+
+// OffsetsField is what the field offsets may hold, which to stands for.
+func OffsetsField(to *string) field.Text {
+	return field.Text{To: to, Default: Broker, OneOf: []string{Broker, Store}}
 }
 
 // ErrStop says that a subscription must not go on without somebody's decision: a checkpoint is gone, say, and the

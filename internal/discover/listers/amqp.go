@@ -82,17 +82,8 @@ func (l *AMQP) fields() field.List {
 }
 
 // AMQPKind reads listers from a configuration.
-var AMQPKind = decode.Kind[discover.Lister]{
-	Field: amqpName,
-	Form: func() string {
-		return new(AMQP).fields().Schema("Finds the queues of RabbitMQ, by its management API.")
-	},
-	Read: func(n *decode.Node, r *decode.Reader) discover.Lister {
-		l := new(AMQP)
-		l.fields().Parse(n, r)
-		return l
-	},
-}
+var AMQPKind = field.Kind(amqpName, "Finds the queues of RabbitMQ, by its management API.", (*AMQP).fields,
+	func(l *AMQP, _ *decode.Node) discover.Lister { return l })
 
 // Kind is "amqp".
 func (*AMQP) Kind() string { return amqpName }

@@ -73,18 +73,9 @@ func withoutURL(ctx context.Context, err error) error {
 const DefaultTimeout = 10 * time.Second
 
 // HTTPKind reads listers that ask an address from a configuration.
-var HTTPKind = decode.Kind[discover.Lister]{
-	Field: "http",
-	Form: func() string {
-		return new(HTTP).fields().Schema("Asks an address with GET. " +
-			"The answer is a JSON list of names, or of objects with name, partition, labels, weight.")
-	},
-	Read: func(n *decode.Node, r *decode.Reader) discover.Lister {
-		l := new(HTTP)
-		l.fields().Parse(n, r)
-		return l
-	},
-}
+var HTTPKind = field.Kind("http", "Asks an address with GET. "+
+	"The answer is a JSON list of names, or of objects with name, partition, labels, weight.", (*HTTP).fields,
+	func(l *HTTP, _ *decode.Node) discover.Lister { return l })
 
 // fields are what a configuration says of a lister.
 func (l *HTTP) fields() field.List {

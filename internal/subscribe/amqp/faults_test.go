@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/connect"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/amqp"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
@@ -27,7 +28,7 @@ type rig struct {
 func newRig(t *testing.T) rig {
 	t.Helper()
 	addr := testbroker.Shared(t, testbroker.KindRabbitMQ).Addr
-	return rig{connect(t, addr), addr}
+	return rig{dialBroker(t, addr), addr}
 }
 
 func (r rig) source(queue string) amqp.Source {
@@ -60,7 +61,7 @@ func TestOpenRefuses(t *testing.T) {
 			[]string{"refuses the user or password"},
 		},
 		"wrong password of its own": {
-			amqp.Source{URL: "amqp://" + r.addr, Login: amqp.Login{User: "guest", Password: "secret"}, Queue: queue},
+			amqp.Source{URL: "amqp://" + r.addr, Login: connect.Login{User: "guest", Password: "secret"}, Queue: queue},
 			[]string{"refuses the user or password"},
 		},
 		"unknown virtual host": {
@@ -119,13 +120,13 @@ func TestBrokerKilled(t *testing.T) {
 	suites.NeedWhole(t, suites.Brokers, "a real broker")
 	broker := testbroker.RabbitMQ(t)
 	queue, stream := testbroker.Name(), testbroker.Name()
-	a := connect(t, broker.Addr)
+	a := dialBroker(t, broker.Addr)
 	a.declareAs(queue, "quorum")
 	a.declareAs(stream, "stream")
 	// A broker killed within seconds of its first stream has lost it. After an orderly stop it has not.
 	broker.Stop()
 	broker.Start()
-	a = connect(t, broker.Addr)
+	a = dialBroker(t, broker.Addr)
 	r := rig{a, broker.Addr}
 	for _, source := range []amqp.Source{r.source(queue), r.stream(stream, amqp.Stream{})} {
 		task := subscribetest.NewTask(t)
@@ -137,7 +138,7 @@ func TestBrokerKilled(t *testing.T) {
 		_ = sub.TryClose() // its connection has ended
 		subscribetest.WantError(t, task.Refused(source, 2), broker.Addr, "cannot be reached")
 		broker.Start()
-		a = connect(t, broker.Addr)
+		a = dialBroker(t, broker.Addr)
 		// A stream whose node has started shows nothing until the next message is published.
 		a = a.untilTaken(broker.Addr, source.Queue, "e")
 		sub = task.OpenSoon(source, 3)
@@ -160,7 +161,7 @@ func TestBrokerKilled(t *testing.T) {
 func TestBrokerFrozen(t *testing.T) {
 	suites.NeedWhole(t, suites.Brokers, "a real broker")
 	broker := testbroker.RabbitMQ(t)
-	a := connect(t, broker.Addr)
+	a := dialBroker(t, broker.Addr)
 	a.declareAs("orders", "classic")
 	a.bodies("orders", "a", "b")
 	source := amqp.Source{URL: "amqp://" + broker.Addr + "?heartbeat=1", Queue: "orders"}
@@ -254,7 +255,7 @@ func TestLetterReturned(t *testing.T) {
 func TestBrokerBlocked(t *testing.T) {
 	suites.NeedWhole(t, suites.Brokers, "a real broker")
 	broker := testbroker.RabbitMQ(t, "vm_memory_high_watermark.absolute = 1MB")
-	a := connect(t, broker.Addr)
+	a := dialBroker(t, broker.Addr)
 	a.declareAs("orders", "classic")
 	a.declareAs("dead", "classic")
 	sub := subscribetest.NewTask(t).Open(rig{a, broker.Addr}.source("orders"), 1)
@@ -294,7 +295,7 @@ func TestUnnamed(t *testing.T) {
 // A dead letter that is larger than the broker takes stays where it is, and the error says what to raise.
 func TestLetterTooLarge(t *testing.T) {
 	broker := testbroker.RabbitMQ(t, "max_message_size = 2000")
-	a := connect(t, broker.Addr)
+	a := dialBroker(t, broker.Addr)
 	queue, letters := a.declare("classic"), a.declare("classic")
 	r := rig{a, broker.Addr}
 	a.bodies(queue, "a")

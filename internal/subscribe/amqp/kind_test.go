@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/connect"
 	"github.com/shardctl/shardctl/internal/subscribe/amqp"
 )
 
@@ -37,12 +38,13 @@ func TestValidate(t *testing.T) {
 			[]string{"stream.missing: must be"},
 		},
 		"two passwords": {
-			with(func(s *amqp.Source) { s.Login = amqp.Login{Password: "secret", PasswordFile: "/f"} }),
+			with(func(s *amqp.Source) { s.Login = connect.Login{Password: "secret", PasswordFile: "/f"} }),
 			[]string{"passwordFile: is set together"},
 		},
-		"no password": {with(func(s *amqp.Source) { s.Login = amqp.Login{User: "u"} }), []string{"user: has no password"}},
+		"no password": {with(func(s *amqp.Source) { s.Login = connect.Login{User: "u"} }),
+			[]string{"user: has no password"}},
 		"tls": {
-			with(func(s *amqp.Source) { s.TLS = amqp.TLS{CertFile: "/c"} }),
+			with(func(s *amqp.Source) { s.TLS = connect.TLS{CertFile: "/c"} }),
 			[]string{"tls.keyFile: is required with certFile", "tls: is set, but url is amqp://"},
 		},
 	} {
@@ -62,8 +64,8 @@ func TestValidate(t *testing.T) {
 
 func TestPrintHidesPasswords(t *testing.T) {
 	s := amqp.Source{
-		URL: "amqp://user:secret@host", Login: amqp.Login{User: "u", Password: "secret"}, Queue: "orders",
-		Stream: &amqp.Stream{}, TLS: amqp.TLS{CAFile: "/ca"},
+		URL: "amqp://user:secret@host", Login: connect.Login{User: "u", Password: "secret"}, Queue: "orders",
+		Stream: &amqp.Stream{}, TLS: connect.TLS{CAFile: "/ca"},
 	}
 	printed := fmt.Sprint(s.Print())
 	for _, part := range []string{"orders", "earliest", "stop", "/ca", "user:xxxxx@"} {

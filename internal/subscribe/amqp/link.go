@@ -14,6 +14,8 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/shardctl/shardctl/internal/connect"
 )
 
 // address is a broker and how to reach it.
@@ -57,7 +59,7 @@ func (s Source) address() (address, error) {
 		return address{}, fmt.Errorf("amqp.url: %w", err)
 	}
 	a := address{url: s.URL, broker: net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)), vhost: uri.Vhost}
-	if a.login, err = authentication(s.Login, uri); err != nil || s.TLS == (TLS{}) {
+	if a.login, err = authentication(s.Login, uri); err != nil || s.TLS == (connect.TLS{}) {
 		return a, err
 	}
 	if uri.Scheme != "amqps" {
@@ -68,8 +70,8 @@ func (s Source) address() (address, error) {
 }
 
 // authentication is nil where the URL's is to be used.
-func authentication(l Login, uri amqp091.URI) ([]amqp091.Authentication, error) {
-	if l == (Login{}) {
+func authentication(l connect.Login, uri amqp091.URI) ([]amqp091.Authentication, error) {
+	if l == (connect.Login{}) {
 		return nil, nil
 	}
 	password, err := l.ReadPassword(Name)

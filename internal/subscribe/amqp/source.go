@@ -27,12 +27,6 @@ import (
 // Name is the field of a task that chooses this source.
 const Name = "amqp"
 
-// What fields are when left out.
-const (
-	DefaultStart   = "earliest"
-	DefaultMissing = "stop"
-)
-
 const (
 	maxName         = 255   // bytes of a short string of the protocol: names, keys, tags
 	maxPrefetch     = 65535 // 16 bits of basic.qos
@@ -41,13 +35,13 @@ const (
 
 // Source subscribes to a queue or a stream. Fields are as written: $(NAME) in them is replaced at each Open.
 type Source struct {
-	URL       string // amqp:// or amqps://, with host, port and virtual host, perhaps with user and password
-	Login     Login  // in place of the URL's
+	URL       string        // amqp:// or amqps://, with host, port and virtual host, perhaps with user and password
+	Login     connect.Login // in place of the URL's
 	Queue     string
 	Prefetch  int     // most messages sent ahead of their acknowledgements; 0: as many as may be in flight
 	KeyHeader string  // the header that holds a message's key; empty: the routing key
 	Stream    *Stream // nil: the queue is none
-	TLS       TLS
+	TLS       connect.TLS
 }
 
 // Stream says where the reading of a stream begins.
@@ -55,14 +49,6 @@ type Stream struct {
 	Start   string // where there is no position yet: earliest, latest, an offset or a time; empty: earliest
 	Missing string // where the stream no longer has the position: earliest, latest or stop; empty: stop
 }
-
-// Login is who connects: User, with Password or with PasswordFile, whose content is the password and is read at each
-// Open.
-type Login = connect.Login
-
-// TLS is how amqps is secured: by CAFile, the authorities to trust (empty: the system's), and by CertFile and KeyFile
-// of the client, both or neither. All are names of PEM files, which are read at each Open.
-type TLS = connect.TLS
 
 // Kind is "amqp".
 func (s Source) Kind() string { return Name }
@@ -151,13 +137,6 @@ func (s Source) prefetch(inFlight int) int {
 	return min(max(n, inFlight), maxPrefetch)
 }
 
-// Words of Stream's fields.
-const (
-	earliest = "earliest"
-	latest   = "latest"
-	stop     = "stop"
-)
-
 const (
 	startForms = "earliest, latest, an offset such as 4711, or a time such as 2026-01-02T15:04:05Z"
 	shortForm  = "a name of at most 255 bytes"
@@ -166,13 +145,13 @@ const (
 func (s *Stream) fields() field.List {
 	return field.List{
 		{
-			Name: "start", Value: field.Text{To: &s.Start, Default: DefaultStart, Valid: isStart, Must: startForms},
+			Name: "start", Value: field.Text{
+				To: &s.Start, Default: subscribe.Earliest, Valid: isStart, Must: startForms,
+			},
 			Doc: "Where to begin without a position: `earliest`, `latest`, an offset, or a time as `2026-01-02T15:04:05Z`.",
 		},
 		{
-			Name: "missing", Value: field.Text{
-				To: &s.Missing, Default: DefaultMissing, OneOf: []string{earliest, latest, stop},
-			},
+			Name: "missing", Value: subscribe.MissingField(&s.Missing),
 			Doc: "What to do when the stream no longer has the position: `earliest`, `latest`, or `stop`, which fails the task.",
 		},
 	}
@@ -191,10 +170,10 @@ var errStart = errors.New("amqp.stream.start: must be " + startForms)
 // looked up first.
 func parseStart(text string) (any, error) {
 	switch text {
-	case earliest:
+	case subscribe.Earliest:
 		return "first", nil
-	case latest:
-		return latest, nil
+	case subscribe.Latest:
+		return subscribe.Latest, nil
 	}
 	if offset, err := strconv.ParseInt(text, 10, 64); err == nil && offset >= 0 {
 		return offset, nil
@@ -240,7 +219,7 @@ func (s Source) validateURL() []decode.FieldError {
 
 func (s Source) validateTLS() []decode.FieldError {
 	wrong := s.TLS.Validate()
-	if s.TLS != (TLS{}) && strings.HasPrefix(s.URL, "amqp://") {
+	if s.TLS != (connect.TLS{}) && strings.HasPrefix(s.URL, "amqp://") {
 		wrong = append(wrong, decode.FieldError{
 			Path: []string{"tls"}, Message: "is set, but url is amqp://: write amqps://, or leave tls out",
 		})

@@ -172,7 +172,7 @@ func (o *opening) from(ctx context.Context) (from any, next int64, err error) {
 		return kept.Next, kept.Next, err
 	}
 	err = fmt.Errorf("offset %d, where it was left, is gone: %s", kept.Next, gone)
-	if o.Missing == stop {
+	if o.Missing == subscribe.Stop {
 		return nil, unknown, o.link.explain(o.queue, fmt.Errorf("%w: %w: set amqp.stream.missing to earliest or latest",
 			subscribe.ErrStop, err))
 	}
@@ -193,7 +193,7 @@ func (o *opening) keep(ctx context.Context, next int64) error {
 
 // beginAtStart is from where no position is kept. It writes a line.
 func (o *opening) beginAtStart(ctx context.Context) (from any, next int64, err error) {
-	if from, next, err = o.begin(ctx, o.Start); err == nil && o.Start == latest {
+	if from, next, err = o.begin(ctx, o.Start); err == nil && o.Start == subscribe.Latest {
 		err = o.keep(ctx, next)
 	}
 	switch {
@@ -212,10 +212,10 @@ func (o *opening) begin(ctx context.Context, start string) (from any, next int64
 	switch from, err = parseStart(start); {
 	case err != nil:
 		return nil, unknown, err
-	case start == earliest:
+	case start == subscribe.Earliest:
 		next, _, err = p.begin(ctx)
 		return from, next, err
-	case start == latest:
+	case start == subscribe.Latest:
 		if next, err = p.endAfter(ctx, 1); err != nil {
 			return nil, unknown, err
 		}

@@ -24,7 +24,7 @@ func topic(t *testing.T, kind string) subscribetest.Topic {
 	t.Helper()
 	broker := testbroker.Shared(t, testbroker.KindRabbitMQ)
 	link := testbroker.Link(t, broker.Addr)
-	a := connect(t, broker.Addr)
+	a := dialBroker(t, broker.Addr)
 	queue, letters := a.declare(kind), a.declare("classic")
 	source := amqp.Source{URL: "amqp://" + link.Addr, Queue: queue}
 	topic := subscribetest.Topic{
@@ -86,7 +86,7 @@ type admin struct {
 	t        *testing.T
 }
 
-func connect(t *testing.T, addr string) admin {
+func dialBroker(t *testing.T, addr string) admin {
 	t.Helper()
 	conn, err := amqp091.Dial("amqp://" + addr)
 	if err != nil {
@@ -190,7 +190,7 @@ func (a admin) untilTaken(addr, queue, body string) admin {
 			a.t.Log(err)
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			a = connect(a.t, addr)
+			a = dialBroker(a.t, addr)
 		}
 		return err == nil
 	})

@@ -60,7 +60,8 @@ func leaderless(cluster *kfake.Cluster, ends map[int32]int64) (absent *atomic.Bo
 
 // One partition without a leader holds up nothing of the others. That is said, and it is taken up when it has one.
 func TestPartitionWithoutALeader(t *testing.T) {
-	for name, start := range map[string]string{"went on": Earliest, "new": Earliest, "new, from the end": Latest} {
+	for name, start := range map[string]string{"went on": subscribe.Earliest, "new": subscribe.Earliest,
+		"new, from the end": subscribe.Latest} {
 		t.Run(name, func(t *testing.T) {
 			cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 			if err != nil {
@@ -109,7 +110,7 @@ func TestPartitionWithoutALeader(t *testing.T) {
 
 // A topic that was just created is opened once all its partitions have a leader, and nothing is said of that.
 func TestPartitionsOfANewTopicAreWaitedFor(t *testing.T) {
-	for _, start := range []string{Earliest, Latest} {
+	for _, start := range []string{subscribe.Earliest, subscribe.Latest} {
 		cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 		if err != nil {
 			t.Fatal(err)

@@ -33,11 +33,11 @@ func TestConformance(t *testing.T) {
 			}
 		}
 		return subscribetest.Topic{
-			Source: source(Broker), InStore: source(Store),
+			Source: source(subscribe.Broker), InStore: source(subscribe.Store),
 			WhenMissing: func(_ *testing.T, missing string, inStore bool) subscribe.Source {
-				offsets := Broker
+				offsets := subscribe.Broker
 				if inStore {
-					offsets = Store
+					offsets = subscribe.Store
 				}
 				return Source{
 					Brokers: []string{link.Addr}, TopicName: topic, Group: topic, Offsets: offsets, Missing: missing,

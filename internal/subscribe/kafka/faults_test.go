@@ -105,7 +105,8 @@ func TestBrokerHangs(t *testing.T) {
 }
 
 func TestLostPosition(t *testing.T) {
-	for missing, want := range map[string]string{Stop: "", Earliest: "5 6 7", Latest: "new"} {
+	for missing, want := range map[string]string{subscribe.Stop: "", subscribe.Earliest: "5 6 7",
+		subscribe.Latest: "new"} {
 		t.Run(missing, func(t *testing.T) {
 			b, topic := topicOf(t, 1)
 			b.publish(topic, 0, numbered(0, 8)...)
@@ -117,7 +118,7 @@ func TestLostPosition(t *testing.T) {
 			o = b.Open(s, 2)
 			err := o.Fails(0)
 			o.Close()
-			if missing != Stop {
+			if missing != subscribe.Stop {
 				o = b.Open(s, 3)
 				b.publish(topic, 0, "new")
 				o.Expect(want)
@@ -146,7 +147,7 @@ func TestLogIsDeletedWhileItIsRead(t *testing.T) {
 	b.deleteBefore(topic, 39)
 	subscribetest.WantStop(t, o.Fails(39), "position 1 is lost")
 	o.Close()
-	s.Missing = Earliest
+	s.Missing = subscribe.Earliest
 	o = b.Open(s, 2)
 	subscribetest.WantError(t, o.Fails(0), "partition 0: the log does not hold the next message any more")
 	o.Close()
@@ -160,7 +161,7 @@ func TestPositionBeyondTheLog(t *testing.T) {
 	b.publish(topic, 0, numbered(0, 3)...)
 	b.commit(topic, topic, 0, 10, "")
 	subscribetest.WantStop(t, b.Refused(b.source(topic, named(topic, nil)), 1), "truncated and ends at offset 3")
-	o := b.Open(b.source(topic, named(topic, func(s *Source) { s.Missing = Earliest })), 1)
+	o := b.Open(b.source(topic, named(topic, func(s *Source) { s.Missing = subscribe.Earliest })), 1)
 	o.Expect("0 1 2")
 }
 

@@ -60,7 +60,7 @@ func TestMessagesOfTopicsOfOneName(t *testing.T) {
 	seen := map[string]string{}
 	first := func(b *bench, token int64) string {
 		t.Helper()
-		o := b.Open(b.source("orders", func(s *Source) { s.Missing = Earliest }), token)
+		o := b.Open(b.source("orders", func(s *Source) { s.Missing = subscribe.Earliest }), token)
 		defer o.Close()
 		m := o.Expect("a")[0]
 		if m.ID != "orders/0/0" {
@@ -124,7 +124,8 @@ func TestSomePartitions(t *testing.T) {
 
 func TestStart(t *testing.T) {
 	for start, want := range map[string]string{
-		"": "a b c d", Earliest: "a b c d", Latest: "d", "1970-01-01T02:00:00Z": "b c d", "1970-01-01T02:30:00Z": "c d",
+		"": "a b c d", subscribe.Earliest: "a b c d", subscribe.Latest: "d", "1970-01-01T02:00:00Z": "b c d",
+		"1970-01-01T02:30:00Z":      "c d",
 		"1970-01-02T00:00:00+01:00": "d",
 	} {
 		t.Run(start, func(t *testing.T) {
@@ -149,16 +150,16 @@ func TestStart(t *testing.T) {
 }
 
 func TestPositionIsKeptBeforeTheFirstMessage(t *testing.T) {
-	for name, offsets := range map[string]string{"broker": Broker, "store": Store} {
+	for name, offsets := range map[string]string{"broker": subscribe.Broker, "store": subscribe.Store} {
 		t.Run(name, func(t *testing.T) {
 			b := fake(t)
 			b.create("orders", 2)
 			b.publish("orders", 0, "old")
-			s := b.source("orders", func(s *Source) { s.Start, s.Offsets = Latest, offsets })
+			s := b.source("orders", func(s *Source) { s.Start, s.Offsets = subscribe.Latest, offsets })
 			b.Open(s, 1).Close()
 			b.publish("orders", 0, "new")
 			b.Open(s, 2).Expect("new")
-			if offset, _ := b.committed(group, "orders", 0); (offset == -1) != (offsets == Store) {
+			if offset, _ := b.committed(group, "orders", 0); (offset == -1) != (offsets == subscribe.Store) {
 				t.Errorf("committed %d", offset)
 			}
 		})
@@ -168,7 +169,7 @@ func TestPositionIsKeptBeforeTheFirstMessage(t *testing.T) {
 func TestAddedPartitionsAreTakenUp(t *testing.T) {
 	b := fake(t)
 	b.create("orders", 1)
-	s := b.source("orders", func(s *Source) { s.Start = Latest })
+	s := b.source("orders", func(s *Source) { s.Start = subscribe.Latest })
 	o := b.Open(s, 1)
 	if _, err := b.admin.UpdatePartitions(b.ctx(), 3, "orders"); err != nil {
 		t.Fatal(err)
@@ -205,13 +206,17 @@ func TestStoredPositionsOfAnotherTopic(t *testing.T) {
 	b.create("orders", 3)
 	b.publish("orders", 2, "old")
 	source := func(missing string) Source {
-		return b.source("orders", func(s *Source) { s.Offsets, s.Missing, s.Start = Store, missing, Latest })
+		return b.source("orders", func(s *Source) {
+			s.Offsets, s.Missing, s.Start = subscribe.Store, missing,
+				subscribe.Latest
+		})
 	}
-	b.Open(source(Stop), 1).Close()
+	b.Open(source(subscribe.Stop), 1).Close()
 	b = b.again("orders", 2)
 	b.publish("orders", 0, "new")
-	subscribetest.WantStop(t, b.Refused(source(Stop), 1), "partition 2 (checkpoint)", "the topic has 2 partitions")
-	b.Open(source(Earliest), 1).Expect("new")
+	subscribetest.WantStop(t, b.Refused(source(subscribe.Stop), 1), "partition 2 (checkpoint)",
+		"the topic has 2 partitions")
+	b.Open(source(subscribe.Earliest), 1).Expect("new")
 }
 
 // The position goes with its group, and with its topic. That is no new subscription, which would begin at start.
@@ -219,19 +224,23 @@ func TestPositionGone(t *testing.T) {
 	type want struct{ broker, store string } // what comes; empty: the task stops
 	for what, cases := range map[string]map[string]want{
 		"the topic": {
-			Stop: {"", ""}, Earliest: {"n0 n1 n2 n3 new", "n0 n1 n2 n3 new"}, Latest: {"new", "new"},
+			subscribe.Stop: {"", ""}, subscribe.Earliest: {"n0 n1 n2 n3 new", "n0 n1 n2 n3 new"},
+			subscribe.Latest: {"new", "new"},
 		},
 		"the group": {
-			Stop: {"", "n0 n1 n2 n3 new"}, Earliest: {"0 1 n0 n1 n2 n3 new", "n0 n1 n2 n3 new"},
-			Latest: {"new", "n0 n1 n2 n3 new"},
+			subscribe.Stop: {"", "n0 n1 n2 n3 new"}, subscribe.Earliest: {"0 1 n0 n1 n2 n3 new", "n0 n1 n2 n3 new"},
+			subscribe.Latest: {"new", "n0 n1 n2 n3 new"},
 		},
 	} {
 		for missing, want := range cases {
-			for offsets, want := range map[string]string{Broker: want.broker, Store: want.store} {
+			for offsets, want := range map[string]string{subscribe.Broker: want.broker, subscribe.Store: want.store} {
 				t.Run(what+","+missing+","+offsets, func(t *testing.T) {
 					b := fake(t)
 					b.create("orders", 1)
-					source := b.source("orders", func(s *Source) { s.Missing, s.Offsets, s.Start = missing, offsets, Latest })
+					source := b.source("orders", func(s *Source) {
+						s.Missing, s.Offsets, s.Start = missing,
+							offsets, subscribe.Latest
+					})
 					o := b.Open(source, 1)
 					b.publish("orders", 0, "0", "1")
 					o.Ack(o.Expect("0 1")...)

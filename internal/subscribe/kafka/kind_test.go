@@ -56,22 +56,23 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := kafka.Source{
-		Brokers: []string{"$(KAFKA)"}, TopicName: "orders", Start: kafka.Earliest, Missing: kafka.Stop,
-		Offsets: kafka.Broker, Isolation: kafka.ReadCommitted, MaxBytes: kafka.DefaultMaxBytes,
+		Brokers: []string{"$(KAFKA)"}, TopicName: "orders", Start: subscribe.Earliest, Missing: subscribe.Stop,
+		Offsets: subscribe.Broker, Isolation: kafka.ReadCommitted, MaxBytes: kafka.DefaultMaxBytes,
 	}
 	if !reflect.DeepEqual(got[0], plain) {
 		t.Errorf("got  %+v\nwant %+v", got[0], plain)
 	}
 	full := kafka.Source{
 		Brokers: []string{"a:1", "$(KAFKA)"}, TopicName: "$(SHARDCTL_TASK)", Partitions: []int32{1, 7}, Group: "g",
-		Start: "2026-01-31T12:00:00Z", Missing: kafka.Earliest, Offsets: kafka.Store, Isolation: kafka.ReadUncommitted,
-		MaxBytes: 5, SASL: kafka.SASL{Mechanism: "SCRAM-SHA-512", User: "u", Password: "$(PASSWORD)"},
+		Start: "2026-01-31T12:00:00Z", Missing: subscribe.Earliest, Offsets: subscribe.Store,
+		Isolation: kafka.ReadUncommitted,
+		MaxBytes:  5, SASL: kafka.SASL{Mechanism: "SCRAM-SHA-512", User: "u", Password: "$(PASSWORD)"},
 		TLS: kafka.TLS{Enabled: true, CAFile: "ca.pem"},
 	}
 	if !reflect.DeepEqual(got[3], full) {
 		t.Errorf("got  %+v\nwant %+v", got[3], full)
 	}
-	if got[4].Start != kafka.Latest || got[4].TLS.Enabled || got[4].Brokers[0] != "a:1" {
+	if got[4].Start != subscribe.Latest || got[4].TLS.Enabled || got[4].Brokers[0] != "a:1" {
 		t.Errorf("got %+v", got[4])
 	}
 }

@@ -49,18 +49,11 @@ func (l *Lister) fields() field.List {
 }
 
 // ListerKind reads listers from a configuration.
-var ListerKind = decode.Kind[discover.Lister]{
-	Field: Name,
-	Form: func() string {
-		return new(Lister).fields().Schema("Finds the topics of a Kafka cluster, or their partitions.")
-	},
-	Read: func(n *decode.Node, r *decode.Reader) discover.Lister {
-		var l Lister
-		l.fields().Parse(n, r)
+var ListerKind = field.Kind(Name, "Finds the topics of a Kafka cluster, or their partitions.", (*Lister).fields,
+	func(l *Lister, n *decode.Node) discover.Lister {
 		l.TLS.enable(n)
-		return l
-	},
-}
+		return *l
+	})
 
 // Kind is "kafka".
 func (Lister) Kind() string { return Name }

@@ -268,7 +268,7 @@ func (o *opening) gone(k kept) []error {
 	for _, p := range slices.Sorted(maps.Keys(k.marks)) {
 		switch {
 		case int(p) < o.topicIs.partitions:
-		case o.missing == Stop:
+		case o.missing == subscribe.Stop:
 			errs = append(errs, fmt.Errorf("partition %d (%s): position %d is lost: the topic has %d partitions: it was "+
 				"deleted and created again, set kafka.missing to earliest or latest to go on: %w",
 				p, o.kept, k.marks[p].Offset, o.topicIs.partitions, subscribe.ErrStop))
@@ -394,9 +394,9 @@ func (f found) begin(missing string) (at mark, lost string, err error) {
 		return mark{Offset: f.start, Epoch: -1}, "", nil
 	case lost == "":
 		return *f.kept, "", nil
-	case missing == Latest:
+	case missing == subscribe.Latest:
 		return mark{Offset: f.end, Epoch: -1}, lost, nil
-	case missing == Earliest:
+	case missing == subscribe.Earliest:
 		return mark{Offset: f.earliest(), Epoch: -1}, lost, nil
 	}
 	position := "the position"

@@ -140,7 +140,7 @@ func TestTruncatedLogIsNotReadOnFromTheOldPosition(t *testing.T) {
 		return answer, nil, true
 	})
 	_ = b.Refused(b.source("orders", nil), 2) // the log does not hold the position
-	o := b.Open(b.source("orders", func(s *Source) { s.Missing = Earliest }), 3)
+	o := b.Open(b.source("orders", func(s *Source) { s.Missing = subscribe.Earliest }), 3)
 	o.Ack(o.Expect("d e f")...)
 	if offset, _ := b.committed(group, "orders", 0); offset != 6 {
 		t.Errorf("committed %d, want 6", offset)
@@ -194,12 +194,13 @@ func TestBegin(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for missing, want := range map[string]int64{Earliest: c.earliest, Latest: c.latest, Stop: c.earliest} {
+			for missing, want := range map[string]int64{subscribe.Earliest: c.earliest,
+				subscribe.Latest: c.latest, subscribe.Stop: c.earliest} {
 				got, lost, err := c.found.begin(missing)
 				switch {
 				case !strings.HasPrefix(lost, c.lost) || (lost == "") != (c.lost == ""):
 					t.Errorf("%s: lost %q, want %q", missing, lost, c.lost)
-				case missing == Stop && lost != "":
+				case missing == subscribe.Stop && lost != "":
 					if !errors.Is(err, subscribe.ErrStop) || !strings.Contains(err.Error(), "holds offsets 10 to 49") {
 						t.Errorf("stop: got %v", err)
 					}
@@ -317,11 +318,11 @@ func TestAttemptsThatDoNotCount(t *testing.T) {
 
 // Attempts at messages of a log that is gone are dropped with the position.
 func TestAttemptsOfALostPosition(t *testing.T) {
-	for _, offsets := range []string{Broker, Store} {
+	for _, offsets := range []string{subscribe.Broker, subscribe.Store} {
 		b := fake(t)
 		b.create("orders", 1)
 		b.publish("orders", 0, "a", "b")
-		s := b.source("orders", func(s *Source) { s.Missing, s.Offsets = Earliest, offsets })
+		s := b.source("orders", func(s *Source) { s.Missing, s.Offsets = subscribe.Earliest, offsets })
 		o := b.Open(s, 1)
 		o.Keep(3, o.Expect("a b")...)
 		o.Close()

@@ -48,7 +48,7 @@ func (s Source) settings(session subscribe.Session) (*settings, error) {
 	set := &settings{
 		brokers: s.Brokers, topic: s.TopicName, partitions: s.Partitions, missing: s.Missing, maxBytes: s.MaxBytes,
 		group:   cmp.Or(s.Group, "shardctl."+session.Group+"."+session.Name),
-		inStore: s.Offsets == Store, isolation: kgo.ReadCommitted(),
+		inStore: s.Offsets == subscribe.Store, isolation: kgo.ReadCommitted(),
 		refresh: cmp.Or(s.refresh, refreshEvery), security: security,
 	}
 	if s.Isolation == ReadUncommitted {

@@ -27,13 +27,8 @@ import (
 // Name is the field that chooses this source.
 const Name = "kafka"
 
-// What some fields may hold.
+// What Source.Isolation may be.
 const (
-	Earliest        = "earliest"
-	Latest          = "latest"
-	Stop            = "stop"
-	Broker          = "broker"
-	Store           = "store"
 	ReadCommitted   = "read_committed"
 	ReadUncommitted = "read_uncommitted"
 )
@@ -85,18 +80,18 @@ func (s *Source) fields() field.List {
 		},
 		{
 			Name: "start", Value: field.Text{
-				To: &s.Start, Default: Earliest, Valid: isStart,
+				To: &s.Start, Default: subscribe.Earliest, Valid: isStart,
 				Pattern: `^(earliest|latest|[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt].+)$|\$\(`,
 				Must:    "earliest, latest or a time such as 2026-01-31T12:00:00Z",
 			},
 			Doc: "Where to begin when no position is kept: `earliest`, `latest`, or a time as `2026-01-31T12:00:00Z`.",
 		},
 		{
-			Name: "missing", Value: field.Text{To: &s.Missing, Default: Stop, OneOf: []string{Earliest, Latest, Stop}},
+			Name: "missing", Value: subscribe.MissingField(&s.Missing),
 			Doc: "What to do when the log no longer holds the position: `earliest`, `latest`, or `stop`, which fails the task.",
 		},
 		{
-			Name: "offsets", Value: field.Text{To: &s.Offsets, Default: Broker, OneOf: []string{Broker, Store}},
+			Name: "offsets", Value: subscribe.OffsetsField(&s.Offsets),
 			Doc: "Where positions are kept: by the `broker`, or in the `store` beside the lock. " +
 				"There a stale owner can move nothing back.",
 		},
@@ -150,18 +145,11 @@ func isStart(text string) bool {
 }
 
 // Kind reads sources from a configuration.
-var Kind = decode.Kind[subscribe.Source]{
-	Field: Name,
-	Form: func() string {
-		return new(Source).fields().Schema("Receives the messages of a Kafka topic.")
-	},
-	Read: func(n *decode.Node, r *decode.Reader) subscribe.Source {
-		var s Source
-		s.fields().Parse(n, r)
+var Kind = field.Kind(Name, "Receives the messages of a Kafka topic.", (*Source).fields,
+	func(s *Source, n *decode.Node) subscribe.Source {
 		s.TLS.enable(n)
-		return s
-	},
-}
+		return *s
+	})
 
 // Print shows the fields as they are written.
 func (s Source) Print() decode.Fields { return s.fields().Print() }
@@ -174,9 +162,9 @@ func (s Source) Validate() []decode.FieldError {
 // parseStart reads where to begin: the time is zero for earliest and latest.
 func parseStart(text string) (latest bool, at time.Time, err error) {
 	switch text {
-	case "", Earliest:
+	case "", subscribe.Earliest:
 		return false, time.Time{}, nil
-	case Latest:
+	case subscribe.Latest:
 		return true, time.Time{}, nil
 	}
 	at, err = time.Parse(time.RFC3339, text)

@@ -142,7 +142,7 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(set.brokers, []string{"a:1", "b:2", "c:3"}) || set.topic != "orders-eu" ||
-		set.group != "shardctl.g.n" || set.missing != Stop || set.maxBytes != DefaultMaxBytes ||
+		set.group != "shardctl.g.n" || set.missing != subscribe.Stop || set.maxBytes != DefaultMaxBytes ||
 		set.name() != "broker a:1,b:2,c:3, topic orders-eu" {
 		t.Errorf("got %+v", set)
 	}

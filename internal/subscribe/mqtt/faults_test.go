@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
+	"github.com/shardctl/shardctl/internal/connect"
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/subscribe"
@@ -32,7 +33,7 @@ func source(addr, filter string) mqtt.Source {
 func TestTakeOver(t *testing.T) {
 	broker := testbroker.Shared(t, testbroker.KindMosquitto)
 	topic := testbroker.Name()
-	a := connect(t, broker.Addr)
+	a := dialBroker(t, broker.Addr)
 	task := subscribetest.NewTask(t)
 	first := task.Open(source(broker.Addr, topic), 1)
 	a.bodies(topic, "a", "b", "c")
@@ -51,7 +52,7 @@ func TestTakeOver(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	broker := testbroker.Mosquitto(t, "allow_anonymous false")
 	s := source(broker.Addr, "orders")
-	s.Login = mqtt.Login{User: "shardctl", Password: "secret"}
+	s.Login = connect.Login{User: "shardctl", Password: "secret"}
 	task := subscribetest.NewTask(t)
 	subscribetest.WantError(t, task.Refused(s, 1), broker.Addr, "orders", "refuses the user or password")
 	broker.Stop()
@@ -79,7 +80,7 @@ func TestBrokerFrozen(t *testing.T) {
 // A broker that was stopped in order has the session, with what was not acknowledged.
 func TestBrokerRestarted(t *testing.T) {
 	broker := testbroker.Mosquitto(t)
-	a := connect(t, broker.Addr)
+	a := dialBroker(t, broker.Addr)
 	task := subscribetest.NewTask(t)
 	sub := task.Open(source(broker.Addr, "orders"), 1)
 	a.bodies("orders", "a", "b", "c")
@@ -114,7 +115,7 @@ func TestSessionGone(t *testing.T) {
 // When the topic changes, the session is subscribed to the new one only.
 func TestTopicChanged(t *testing.T) {
 	broker := testbroker.Shared(t, testbroker.KindMosquitto)
-	a := connect(t, broker.Addr)
+	a := dialBroker(t, broker.Addr)
 	was, now := testbroker.Name(), testbroker.Name()
 	task := subscribetest.NewTask(t)
 	task.Open(source(broker.Addr, was), 1).Close()
@@ -127,7 +128,7 @@ func TestTopicChanged(t *testing.T) {
 // A filter keeps order by topic, which is the key, and says in a header what the topic is.
 func TestFilter(t *testing.T) {
 	broker := testbroker.Shared(t, testbroker.KindMosquitto)
-	a := connect(t, broker.Addr)
+	a := dialBroker(t, broker.Addr)
 	name := testbroker.Name()
 	sub := subscribetest.NewTask(t).Open(source(broker.Addr, name+"/+/t"), 1)
 	a.publish(name+"/1/t", 1, subscribe.Message{Body: []byte("x"), Headers: map[string]string{"id": "42"}})
@@ -140,7 +141,7 @@ func TestFilter(t *testing.T) {
 // A dead letter that the broker would drop is an error.
 func TestLetterToNobody(t *testing.T) {
 	broker := testbroker.Shared(t, testbroker.KindMosquitto)
-	a := connect(t, broker.Addr)
+	a := dialBroker(t, broker.Addr)
 	topic := testbroker.Name()
 	sub := subscribetest.NewTask(t).Open(source(broker.Addr, topic), 1)
 	a.bodies(topic, "a")
@@ -162,7 +163,7 @@ func TestLetterTooLarge(t *testing.T) {
 func TestAttemptsInTheCheckpoint(t *testing.T) {
 	broker := testbroker.Shared(t, testbroker.KindMosquitto)
 	topic := testbroker.Name()
-	a := connect(t, broker.Addr)
+	a := dialBroker(t, broker.Addr)
 	task := subscribetest.NewTask(t)
 	owner := task.Open(source(broker.Addr, topic), 1)
 	a.bodies(topic, "a", "b", "c")

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/connect"
 	"github.com/shardctl/shardctl/internal/subscribe/mqtt"
 )
 
@@ -29,7 +30,7 @@ func TestValidate(t *testing.T) {
 			[]string{"sessionExpiry: must be", "keepAlive: must be"},
 		},
 		"login": {
-			func(s *mqtt.Source) { s.Login = mqtt.Login{Password: "secret", PasswordFile: "/f"} },
+			func(s *mqtt.Source) { s.Login = connect.Login{Password: "secret", PasswordFile: "/f"} },
 			[]string{"passwordFile: is set together"},
 		},
 		"tls": {func(s *mqtt.Source) { s.TLS.KeyFile = "/k" }, []string{"tls.certFile: is required with keyFile"}},
@@ -51,7 +52,8 @@ func TestValidate(t *testing.T) {
 }
 
 func TestPrintHidesPasswords(t *testing.T) {
-	s := mqtt.Source{Servers: []string{"mqtt://a"}, Filter: "orders", Login: mqtt.Login{User: "u", Password: "secret"}}
+	s := mqtt.Source{Servers: []string{"mqtt://a"}, Filter: "orders", Login: connect.Login{User: "u",
+		Password: "secret"}}
 	printed := fmt.Sprint(s.Print())
 	for _, part := range []string{"mqtt://a", "orders", "1h", "5s", "xxxxx"} {
 		if !strings.Contains(printed, part) {

@@ -13,6 +13,8 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho/log"
 	"github.com/eclipse/paho.golang/paho/session/state"
+
+	"github.com/shardctl/shardctl/internal/connect"
 )
 
 // conn is a connection that says when it is closed. Its methods may be called concurrently. The client locks it for
@@ -34,7 +36,7 @@ func (c *conn) Close() (err error) {
 }
 
 // dial connects to a server.
-func dial(ctx context.Context, server *url.URL, files TLS) (*conn, error) {
+func dial(ctx context.Context, server *url.URL, files connect.TLS) (*conn, error) {
 	if server.Scheme != "mqtts" {
 		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", server.Host)
 		if err != nil {

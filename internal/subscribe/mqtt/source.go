@@ -39,17 +39,9 @@ type Source struct {
 	ClientID      string        // empty: shardctl:GROUP:TASK
 	SessionExpiry time.Duration // how long the broker keeps the session; 0: the default
 	KeepAlive     time.Duration // 0: the default
-	Login         Login
-	TLS           TLS
+	Login         connect.Login
+	TLS           connect.TLS
 }
-
-// Login is who connects: User, with Password or with PasswordFile, whose content is the password and is read at each
-// Open.
-type Login = connect.Login
-
-// TLS is how mqtts is secured: by CAFile, the authorities to trust (empty: the system's), and by CertFile and KeyFile
-// of the client, both or neither. All are names of PEM files, which are read at each Open.
-type TLS = connect.TLS
 
 var errServer = errors.New(serverForm)
 
@@ -127,17 +119,8 @@ func (s *Source) fields() field.List {
 }
 
 // Kind reads sources from a configuration.
-var Kind = decode.Kind[subscribe.Source]{
-	Field: Name,
-	Form: func() string {
-		return new(Source).fields().Schema("Receives the messages of an MQTT topic.")
-	},
-	Read: func(n *decode.Node, r *decode.Reader) subscribe.Source {
-		var s Source
-		s.fields().Parse(n, r)
-		return s
-	},
-}
+var Kind = field.Kind(Name, "Receives the messages of an MQTT topic.", (*Source).fields,
+	func(s *Source, _ *decode.Node) subscribe.Source { return *s })
 
 // Print shows the fields as they are written.
 func (s Source) Print() decode.Fields { return s.fields().Print() }

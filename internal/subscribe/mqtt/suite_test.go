@@ -23,7 +23,7 @@ func topic(t *testing.T, qos int) subscribetest.Topic {
 	broker := testbroker.Shared(t, testbroker.KindMosquitto)
 	link := testbroker.Link(t, broker.Addr)
 	name, letters := testbroker.Name(), testbroker.Name()
-	sender, reader := connect(t, broker.Addr), connect(t, broker.Addr)
+	sender, reader := dialBroker(t, broker.Addr), dialBroker(t, broker.Addr)
 	reader.listen(letters)
 	source := mqtt.Source{Servers: []string{"mqtt://" + link.Addr}, Filter: name, QoS: qos}
 	return subscribetest.Topic{
@@ -70,7 +70,7 @@ type admin struct {
 	came chan *paho.Publish
 }
 
-func connect(t *testing.T, addr string) admin {
+func dialBroker(t *testing.T, addr string) admin {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
 	if err != nil {

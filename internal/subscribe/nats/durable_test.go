@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/nats"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testbroker"
@@ -42,7 +41,7 @@ func TestMessage(t *testing.T) {
 // A message is known again, and never taken for one of a stream of the same name that was made again.
 func TestMessagesOfAStreamThatIsMadeAnew(t *testing.T) {
 	r := newRig(t)
-	r.source.Missing = nats.Earliest
+	r.source.Missing = subscribe.Earliest
 	seen := map[string]bool{}
 	for i := range int64(2) {
 		r.stream(jetstream.StreamConfig{})
@@ -176,7 +175,7 @@ func TestUnknownStream(t *testing.T) {
 
 func TestStart(t *testing.T) {
 	for start, want := range map[string]string{
-		"": "0 1 2 new", nats.Earliest: "0 1 2 new", nats.Latest: "new", "time": "2 new",
+		"": "0 1 2 new", subscribe.Earliest: "0 1 2 new", subscribe.Latest: "new", "time": "2 new",
 	} {
 		t.Run(start, func(t *testing.T) {
 			r := newRig(t)

@@ -106,7 +106,7 @@ func (f *family) takeOver(ctx context.Context, s Source, kept subscribe.Checkpoi
 	}
 	queue := info.Config.Retention == jetstream.WorkQueuePolicy
 	switch {
-	case queue && (s.Start != Earliest):
+	case queue && (s.Start != subscribe.Earliest):
 		return nil, 0, errors.New("a stream with work queue retention has no past: nats.start must be earliest")
 	case queue: // what is in it is not acknowledged
 	case len(members) == 0 && was.Had():
@@ -171,10 +171,10 @@ func (f *family) config(number int) jetstream.ConsumerConfig {
 // begin sets where a subscription without a position begins. At is the sequence number there, or the time as written.
 func begin(config *jetstream.ConsumerConfig, start string, state jetstream.StreamState) (at string, err error) {
 	switch start {
-	case Earliest:
+	case subscribe.Earliest:
 		config.DeliverPolicy = jetstream.DeliverAllPolicy
 		return strconv.FormatUint(max(state.FirstSeq, 1), 10), nil
-	case Latest:
+	case subscribe.Latest:
 		config.DeliverPolicy = jetstream.DeliverNewPolicy
 		return strconv.FormatUint(state.LastSeq+1, 10), nil
 	}
@@ -229,11 +229,11 @@ func lost(place uint64, info *jetstream.StreamInfo) string {
 
 // skip sets where a subscription goes on whose position is gone, or stops it.
 func (f *family) skip(config *jetstream.ConsumerConfig, missing, what string, state jetstream.StreamState) error {
-	if missing == Stop {
+	if missing == subscribe.Stop {
 		return fmt.Errorf("%w: %s: set nats.missing to earliest or latest to go on", subscribe.ErrStop, what)
 	}
 	f.log.Info("Messages are missing, and the subscription goes on without them", "message", what, "to", missing)
-	if missing == Latest {
+	if missing == subscribe.Latest {
 		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverNewPolicy, 0
 	} else {
 		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, max(state.FirstSeq, 1)

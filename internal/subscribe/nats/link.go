@@ -15,6 +15,7 @@ import (
 	natsio "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/shardctl/shardctl/internal/connect"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/variables"
 )
@@ -23,7 +24,7 @@ import (
 type cluster struct {
 	servers []string
 	login   Login
-	tls     TLS
+	tls     connect.TLS
 }
 
 func (s Source) cluster() cluster { return cluster{s.Servers, s.Login, s.TLS} }
@@ -32,7 +33,7 @@ func (s Source) cluster() cluster { return cluster{s.Servers, s.Login, s.TLS} }
 func (s Source) expand(session subscribe.Session) (Source, error) {
 	err := s.fields().Expand(Name, session.Expand)
 	s.Consumer = cmp.Or(s.Consumer, consumerName(session.Group, session.Name))
-	s.Start, s.Missing = cmp.Or(s.Start, DefaultStart), cmp.Or(s.Missing, DefaultMissing)
+	s.Start, s.Missing = cmp.Or(s.Start, subscribe.Earliest), cmp.Or(s.Missing, subscribe.Stop)
 	return s, err
 }
 
@@ -56,7 +57,7 @@ func consumerName(group, task string) string {
 // options are those of a connection.
 func (c cluster) options() ([]natsio.Option, error) {
 	var opts []natsio.Option
-	if c.tls != (TLS{}) {
+	if c.tls != (connect.TLS{}) {
 		config, err := c.tls.Config(Name)
 		if err != nil {
 			return nil, err

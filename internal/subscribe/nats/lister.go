@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/shardctl/shardctl/internal/connect"
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/field"
@@ -19,7 +20,7 @@ type Lister struct {
 	Servers []string // HOST:PORT or nats://…, tls://…, several of them also with commas between
 	Streams []string // patterns: see [discover.ParsePatterns]
 	Login   Login
-	TLS     TLS
+	TLS     connect.TLS
 }
 
 // fields are what a configuration says of a lister.
@@ -34,17 +35,8 @@ func (l *Lister) fields() field.List {
 }
 
 // ListerKind reads listers from a configuration.
-var ListerKind = decode.Kind[discover.Lister]{
-	Field: Name,
-	Form: func() string {
-		return new(Lister).fields().Schema("Finds the streams of NATS JetStream.")
-	},
-	Read: func(n *decode.Node, r *decode.Reader) discover.Lister {
-		var l Lister
-		l.fields().Parse(n, r)
-		return l
-	},
-}
+var ListerKind = field.Kind(Name, "Finds the streams of NATS JetStream.", (*Lister).fields,
+	func(l *Lister, _ *decode.Node) discover.Lister { return *l })
 
 // Kind is "nats".
 func (Lister) Kind() string { return Name }

@@ -6,14 +6,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/nats"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 )
 
 // Messages that no one had read are removed while no one is subscribed.
 func TestTrimmedPosition(t *testing.T) {
 	for missing, want := range map[string]string{
-		"": "", nats.Stop: "", nats.Earliest: "4 5 6", nats.Latest: "6",
+		"": "", subscribe.Stop: "", subscribe.Earliest: "4 5 6", subscribe.Latest: "6",
 	} {
 		t.Run(missing, func(t *testing.T) {
 			r := newRig(t)
@@ -35,7 +34,7 @@ func TestTrimmedPosition(t *testing.T) {
 			s = r.open(2)
 			r.Log.Want(t, "up to 2 messages")
 			r.Log.Reset()
-			if missing == nats.Earliest {
+			if missing == subscribe.Earliest {
 				s.Ack(s.Expect("4 5")...)
 			}
 			r.add("a", "6")
@@ -80,7 +79,7 @@ func TestTrimmedAfterItWasRead(t *testing.T) {
 // Messages are removed while the subscription is open and behind.
 func TestTrimmedWhileOpen(t *testing.T) {
 	r := newRig(t)
-	r.source.Missing = nats.Earliest
+	r.source.Missing = subscribe.Earliest
 	r.stream(jetstream.StreamConfig{})
 	r.add("a", numbers(600)...)
 	s := r.open(1)
@@ -112,10 +111,10 @@ func TestTrimmedWhileOpen(t *testing.T) {
 // consumer that somebody deletes takes the position along, too.
 func TestPositionGone(t *testing.T) {
 	for what, says := range map[string]string{"the stream": "made again", "the consumer": "the consumer was deleted"} {
-		for missing, want := range map[string]string{"": "", nats.Earliest: "x y z new", nats.Latest: "new"} {
+		for missing, want := range map[string]string{"": "", subscribe.Earliest: "x y z new", subscribe.Latest: "new"} {
 			t.Run(what+","+missing, func(t *testing.T) {
 				r := newRig(t)
-				r.source.Start, r.source.Missing = nats.Latest, missing
+				r.source.Start, r.source.Missing = subscribe.Latest, missing
 				r.stream(jetstream.StreamConfig{})
 				s := r.open(1)
 				r.add("a", "0", "1")
@@ -146,7 +145,7 @@ func TestPositionGone(t *testing.T) {
 					t.Errorf("it says that there was no position: %q", r.Log.All())
 				}
 				r.add("a", "new")
-				if what == "the consumer" && missing == nats.Earliest {
+				if what == "the consumer" && missing == subscribe.Earliest {
 					want = "0 1 " + want
 				}
 				s.Ack(s.Expect(want)...)
@@ -162,6 +161,6 @@ func TestPositionGone(t *testing.T) {
 func TestWorkQueueHasNoPast(t *testing.T) {
 	r := newRig(t)
 	r.stream(jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy})
-	r.source.Start = nats.Latest
+	r.source.Start = subscribe.Latest
 	subscribetest.WantError(t, r.refused(1), "work queue", "nats.start must be earliest")
 }

@@ -26,19 +26,6 @@ import (
 // Name is the field of a task that chooses this source.
 const Name = "nats"
 
-// Where to begin, and what to do about a position that is no longer in the stream.
-const (
-	Earliest = "earliest"
-	Latest   = "latest"
-	Stop     = "stop"
-)
-
-// What fields are when left out.
-const (
-	DefaultStart   = Earliest
-	DefaultMissing = Stop
-)
-
 // Source reads one stream of JetStream or, without Stream, a plain subject. Fields are as written: $(NAME) in them is
 // replaced at each Open.
 type Source struct {
@@ -46,10 +33,10 @@ type Source struct {
 	Stream   string
 	Subject  string // filter of a stream, or the plain subject; wildcards are allowed
 	Consumer string // first part of the name of the durable consumers; empty: shardctl-GROUP-TASK
-	Start    string // Earliest, Latest or a time as of RFC 3339; empty: Earliest
-	Missing  string // Earliest, Latest or Stop; empty: Stop
+	Start    string // earliest, latest or a time as of RFC 3339; empty: earliest
+	Missing  string // earliest, latest or stop; empty: stop
 	Login    Login
-	TLS      TLS
+	TLS      connect.TLS
 }
 
 // Login is how a replica says who it is: in one way, or not at all.
@@ -65,11 +52,6 @@ type Login struct {
 func (l Login) basic() connect.Login {
 	return connect.Login{User: l.User, Password: l.Password, PasswordFile: l.PasswordFile}
 }
-
-// TLS is how connections are secured: by CAFile, the authorities to trust (empty: the system's), and by CertFile and
-// KeyFile of the client, both or neither. All are names of PEM files, which are read at each Open. Where one is set,
-// every connection uses TLS.
-type TLS = connect.TLS
 
 // Kind is "nats".
 func (s Source) Kind() string { return Name }
@@ -115,7 +97,9 @@ func (s *Source) fields() field.List {
 			Unset: "`earliest`",
 		},
 		{
-			Name: "missing", Value: field.Text{To: &s.Missing, OneOf: []string{Earliest, Latest, Stop}},
+			Name: "missing", Value: field.Text{
+				To: &s.Missing, OneOf: []string{subscribe.Earliest, subscribe.Latest, subscribe.Stop},
+			},
 			Doc:   "When messages that were not read are gone: `earliest`, `latest`, or `stop`, which fails the task.",
 			Unset: "`stop`",
 		},
@@ -133,7 +117,9 @@ func servers(to *[]string) field.Field {
 	}
 }
 
-func tlsField(t *TLS) field.Field { return t.Field("Where a file is set, every connection uses TLS.") }
+func tlsField(t *connect.TLS) field.Field {
+	return t.Field("Where a file is set, every connection uses TLS.")
+}
 
 func (l *Login) fields() field.List {
 	return append(field.List{
@@ -144,22 +130,13 @@ func (l *Login) fields() field.List {
 }
 
 // Kind reads sources of NATS from a configuration.
-var Kind = decode.Kind[subscribe.Source]{
-	Field: Name,
-	Form: func() string {
-		return new(Source).fields().Schema("Receives the messages of a NATS stream (JetStream), or of a plain subject.")
-	},
-	Read: func(n *decode.Node, r *decode.Reader) subscribe.Source {
-		var s Source
-		s.fields().Parse(n, r)
-		return s
-	},
-}
+var Kind = field.Kind(Name, "Receives the messages of a NATS stream (JetStream), or of a plain subject.",
+	(*Source).fields, func(s *Source, _ *decode.Node) subscribe.Source { return *s })
 
 // Print shows the fields as they are written.
 func (s Source) Print() decode.Fields {
 	if s.Stream != "" {
-		s.Start, s.Missing = cmp.Or(s.Start, DefaultStart), cmp.Or(s.Missing, DefaultMissing)
+		s.Start, s.Missing = cmp.Or(s.Start, subscribe.Earliest), cmp.Or(s.Missing, subscribe.Stop)
 	}
 	return s.fields().Print()
 }
@@ -206,7 +183,7 @@ func isSubject(text string) bool {
 
 func isStart(text string) bool {
 	_, err := time.Parse(time.RFC3339, text)
-	return err == nil || text == Earliest || text == Latest
+	return err == nil || text == subscribe.Earliest || text == subscribe.Latest
 }
 
 // isServer says whether text is an address with a host, and a port that there is.

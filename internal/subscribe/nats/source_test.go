@@ -11,6 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
+	"github.com/shardctl/shardctl/internal/connect"
+	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/nats"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/test/testbroker"
@@ -27,8 +29,8 @@ func TestValidate(t *testing.T) {
 		"all": {func(s *nats.Source) {
 			*s = nats.Source{
 				Servers: []string{"a:1, b:2", "tls://me:s3cret@c"}, Stream: "S", Subject: "a.b", Consumer: "c",
-				Start: "2026-01-31T12:00:00Z", Missing: nats.Latest, Login: nats.Login{NKeyFile: "n"},
-				TLS: nats.TLS{CAFile: "ca", CertFile: "c", KeyFile: "k"},
+				Start: "2026-01-31T12:00:00Z", Missing: subscribe.Latest, Login: nats.Login{NKeyFile: "n"},
+				TLS: connect.TLS{CAFile: "ca", CertFile: "c", KeyFile: "k"},
 			}
 		}, nil},
 		"variables": {func(s *nats.Source) {
@@ -45,7 +47,7 @@ func TestValidate(t *testing.T) {
 			"servers.1: is not the address", "servers.2: is not", "servers.3: is not",
 		}},
 		"position of a subject": {func(s *nats.Source) {
-			s.Stream, s.Subject, s.Start, s.Missing, s.Consumer = "", "a", nats.Latest, nats.Stop, "c"
+			s.Stream, s.Subject, s.Start, s.Missing, s.Consumer = "", "a", subscribe.Latest, subscribe.Stop, "c"
 		}, []string{"consumer: is set without stream", "start: is set without", "missing: is set without"}},
 		"two logins": {func(s *nats.Source) {
 			s.Login = nats.Login{CredsFile: "c", User: "u", Password: "s3cret", PasswordFile: "f"}
@@ -77,7 +79,7 @@ func TestValidate(t *testing.T) {
 func TestPrintHidesPasswords(t *testing.T) {
 	s := nats.Source{
 		Servers: []string{"me:s3cret@a:1", "nats://me:s3cret@b"}, Stream: "S", Subject: "a",
-		Login: nats.Login{User: "u", Password: "s3cret"}, TLS: nats.TLS{CAFile: "ca"},
+		Login: nats.Login{User: "u", Password: "s3cret"}, TLS: connect.TLS{CAFile: "ca"},
 	}
 	shown := fmt.Sprint(s.Print())
 	for _, part := range []string{
@@ -169,14 +171,15 @@ func TestTLS(t *testing.T) {
 	r := rigAt(t, b, natsio.RootCAs(cert), natsio.ClientCert(cert, key))
 	r.stream(jetstream.StreamConfig{})
 	for name, c := range map[string]struct {
-		tls   nats.TLS
+		tls   connect.TLS
 		wants []string
 	}{
-		"all files":      {nats.TLS{CAFile: cert, CertFile: cert, KeyFile: key}, nil},
-		"no authority":   {nats.TLS{CertFile: cert, KeyFile: key}, []string{b.Addr, "unknown authority"}},
-		"no certificate": {nats.TLS{CAFile: cert}, []string{b.Addr}},
-		"no file":        {nats.TLS{CAFile: cert + "x"}, []string{"nats.tls.caFile: open " + cert + "x"}},
-		"no PEM":         {nats.TLS{CAFile: "source.go"}, []string{"nats.tls.caFile: source.go holds no PEM certificate"}},
+		"all files":      {connect.TLS{CAFile: cert, CertFile: cert, KeyFile: key}, nil},
+		"no authority":   {connect.TLS{CertFile: cert, KeyFile: key}, []string{b.Addr, "unknown authority"}},
+		"no certificate": {connect.TLS{CAFile: cert}, []string{b.Addr}},
+		"no file":        {connect.TLS{CAFile: cert + "x"}, []string{"nats.tls.caFile: open " + cert + "x"}},
+		"no PEM": {connect.TLS{CAFile: "source.go"},
+			[]string{"nats.tls.caFile: source.go holds no PEM certificate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := *r

@@ -13,7 +13,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/internal/subscribe/redis"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testbroker"
@@ -144,7 +143,7 @@ func TestUnknownStream(t *testing.T) {
 func TestStart(t *testing.T) {
 	for _, inStore := range []bool{false, true} {
 		for start, want := range map[string]string{
-			redis.Earliest: "0 1 2 new", redis.Latest: "new", "ID": "2 new", "": "0 1 2 new",
+			subscribe.Earliest: "0 1 2 new", subscribe.Latest: "new", "ID": "2 new", "": "0 1 2 new",
 		} {
 			t.Run(fmt.Sprintf("%s,%t", start, inStore), func(t *testing.T) {
 				r := newRig(t, 2)
@@ -154,7 +153,7 @@ func TestStart(t *testing.T) {
 					r.source.Start = middle
 				}
 				if inStore {
-					r.source.Offsets = redis.Store
+					r.source.Offsets = subscribe.Store
 				}
 				s := r.open(1)
 				r.add("new")
@@ -179,7 +178,7 @@ func TestStart(t *testing.T) {
 }
 
 func TestDeadLetter(t *testing.T) {
-	for _, offsets := range []string{redis.Broker, redis.Store} {
+	for _, offsets := range []string{subscribe.Broker, subscribe.Store} {
 		r := newRig(t, 0)
 		r.source.Offsets = offsets
 		r.do("XADD", r.source.Stream, "*", "body", "bad", "key", "k", "type", "text/plain", "a", "b")

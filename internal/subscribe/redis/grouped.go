@@ -242,7 +242,7 @@ func (g *grouped) present(ctx context.Context, entries []entry) ([]entry, error)
 	if len(gone) == 0 {
 		return there, nil
 	}
-	if cmp.Or(g.missing, DefaultMissing) == Stop {
+	if cmp.Or(g.missing, subscribe.Stop) == subscribe.Stop {
 		return nil, g.explain(stopped(fmt.Sprintf("entry %s was given, and removed before it was acknowledged",
 			gone[0])))
 	}

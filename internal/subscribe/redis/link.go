@@ -13,6 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/shardctl/shardctl/internal/connect"
 )
 
 // answerWithin is how long one request may take, besides the time that it waits for entries.
@@ -56,7 +58,7 @@ func (s Source) options() (*redis.Options, error) {
 
 // secure sets the certificates.
 func (s Source) secure(o *redis.Options) error {
-	if s.TLS == (TLS{}) {
+	if s.TLS == (connect.TLS{}) {
 		return nil
 	}
 	if o.TLSConfig == nil {

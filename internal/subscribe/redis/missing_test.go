@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/subscribe/redis"
+	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/test/testbroker"
 )
 
 // Entries that no one had read are removed while no one is subscribed.
 func TestTrimmedPosition(t *testing.T) {
-	for _, offsets := range []string{redis.Broker, redis.Store} {
+	for _, offsets := range []string{subscribe.Broker, subscribe.Store} {
 		for missing, want := range map[string]string{
-			"": "", redis.Earliest: "4 5 6", redis.Latest: "6", redis.Stop: "",
+			"": "", subscribe.Earliest: "4 5 6", subscribe.Latest: "6", subscribe.Stop: "",
 		} {
 			t.Run(offsets+","+missing, func(t *testing.T) {
 				r := newRig(t, 2)
@@ -47,10 +47,10 @@ func TestTrimmedPosition(t *testing.T) {
 
 // What was worked on may be removed: nothing is missing.
 func TestTrimmedAfterItWasRead(t *testing.T) {
-	for _, offsets := range []string{redis.Broker, redis.Store} {
+	for _, offsets := range []string{subscribe.Broker, subscribe.Store} {
 		t.Run(offsets, func(t *testing.T) {
 			r := newRig(t, 5)
-			r.source.Offsets, r.source.Missing = offsets, redis.Stop
+			r.source.Offsets, r.source.Missing = offsets, subscribe.Stop
 			s := r.open(1)
 			r.Log.Reset()
 			for n := 5; n < 30; n++ {
@@ -71,11 +71,11 @@ func TestTrimmedAfterItWasRead(t *testing.T) {
 
 // Entries are removed while the subscription is open and behind.
 func TestTrimmedWhileOpen(t *testing.T) {
-	for _, offsets := range []string{redis.Broker, redis.Store} {
+	for _, offsets := range []string{subscribe.Broker, subscribe.Store} {
 		t.Run(offsets, func(t *testing.T) {
 			r := newRig(t, 0)
 			r.add("0")
-			r.source.Offsets, r.source.Missing = offsets, redis.Earliest
+			r.source.Offsets, r.source.Missing = offsets, subscribe.Earliest
 			s := r.open(1)
 			s.Ack(s.Take(1)...)
 			// Both at once: the reader sees the stream before or after.
@@ -99,7 +99,7 @@ func TestTrimmedWhileOpen(t *testing.T) {
 // Entries are removed that a replica had taken and not acknowledged.
 func TestTrimmedWhilePending(t *testing.T) {
 	r := newRig(t, 5)
-	r.source.Missing = redis.Stop
+	r.source.Missing = subscribe.Stop
 	s := r.open(1)
 	s.Take(5)
 	s.Close()
@@ -107,7 +107,7 @@ func TestTrimmedWhilePending(t *testing.T) {
 	for range 2 {
 		subscribetest.WantStop(t, r.refused(2))
 	}
-	r.source.Missing = redis.Earliest
+	r.source.Missing = subscribe.Earliest
 	s = r.open(3)
 	s.Ack(s.Expect("2 3 4")...)
 	r.Log.Want(t, "Messages are missing", "removed before they were acknowledged")
@@ -118,8 +118,8 @@ func TestTrimmedWhilePending(t *testing.T) {
 
 // The stream is deleted and made again, or loses its end.
 func TestStreamMadeAgain(t *testing.T) {
-	for _, offsets := range []string{redis.Broker, redis.Store} {
-		for _, missing := range []string{redis.Earliest, redis.Stop} {
+	for _, offsets := range []string{subscribe.Broker, subscribe.Store} {
+		for _, missing := range []string{subscribe.Earliest, subscribe.Stop} {
 			t.Run(offsets+","+missing, func(t *testing.T) {
 				r := newRig(t, 3)
 				r.source.Offsets, r.source.Missing = offsets, missing
@@ -130,7 +130,7 @@ func TestStreamMadeAgain(t *testing.T) {
 				s.Close()
 				subscribetest.WantError(t, r.refused(1), "no such stream", "redis.stream")
 				r.do("XADD", r.source.Stream, "5-1", "body", "a")
-				if missing == redis.Stop {
+				if missing == subscribe.Stop {
 					subscribetest.WantStop(t, r.refused(2))
 					return
 				}
@@ -146,7 +146,7 @@ func TestStreamMadeAgain(t *testing.T) {
 // A checkpoint is of one stream.
 func TestCheckpoint(t *testing.T) {
 	r := newRig(t, 3)
-	r.source.Offsets = redis.Store
+	r.source.Offsets = subscribe.Store
 	s := r.open(1)
 	s.Ack(s.Take(2)...)
 	s.Close()
@@ -182,10 +182,10 @@ func (r *rig) number(entries int, text string) {
 
 // A stream whose IDs are chosen may be made again with those that were read, as entries say that are others.
 func TestOtherEntriesOfTheSameIDs(t *testing.T) {
-	for _, missing := range []string{redis.Earliest, redis.Stop} {
+	for _, missing := range []string{subscribe.Earliest, subscribe.Stop} {
 		t.Run(missing, func(t *testing.T) {
 			r := numbered(t, 4, "")
-			r.source.Offsets, r.source.Missing = redis.Store, missing
+			r.source.Offsets, r.source.Missing = subscribe.Store, missing
 			s := r.open(1)
 			s.Ack(s.Take(4)...)
 			s.Close()
@@ -194,7 +194,7 @@ func TestOtherEntriesOfTheSameIDs(t *testing.T) {
 			r.source.Field = ""
 			r.do("DEL", r.source.Stream)
 			r.number(6, "n")
-			if missing == redis.Stop {
+			if missing == subscribe.Stop {
 				subscribetest.WantStop(t, r.refused(3), r.source.Stream, "redis.missing", "made again")
 				return
 			}
@@ -207,8 +207,8 @@ func TestOtherEntriesOfTheSameIDs(t *testing.T) {
 // A stream that is made again may be longer than what was read of the one before, and may have been trimmed since. What
 // was read says so, also where nothing beside the stream is left of the group.
 func TestLongerStreamMadeAgain(t *testing.T) {
-	for _, offsets := range []string{redis.Broker, redis.Store} {
-		for _, missing := range []string{redis.Earliest, redis.Latest, redis.Stop} {
+	for _, offsets := range []string{subscribe.Broker, subscribe.Store} {
+		for _, missing := range []string{subscribe.Earliest, subscribe.Latest, subscribe.Stop} {
 			for _, emptied := range []bool{false, true} {
 				for trimmed, left := range map[int]string{0: "n0 n1 n2 n3 n4 n5", 2: "n2 n3 n4 n5", 5: "n5"} {
 					t.Run(fmt.Sprint(offsets, ",", missing, ",", emptied, ",", trimmed), func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestLongerStreamMadeAgain(t *testing.T) {
 							r.add(fmt.Sprint("n", n))
 						}
 						r.do("XTRIM", r.source.Stream, "MAXLEN", 6-trimmed)
-						if missing == redis.Stop {
+						if missing == subscribe.Stop {
 							for range 2 { // it does not go on by itself
 								subscribetest.WantStop(t, r.refused(2), r.source.Stream, "redis.missing")
 							}
@@ -233,11 +233,11 @@ func TestLongerStreamMadeAgain(t *testing.T) {
 						}
 						r.Log.Reset()
 						s = r.open(2)
-						if missing == redis.Latest {
+						if missing == subscribe.Latest {
 							left = "new"
 						}
 						r.add("new")
-						if missing == redis.Earliest {
+						if missing == subscribe.Earliest {
 							left += " new"
 						}
 						s.Ack(s.Expect(left)...)
@@ -256,7 +256,7 @@ func TestLongerStreamMadeAgain(t *testing.T) {
 // It is noticed while the subscription is open, too.
 func TestLongerStreamMadeAgainWhileOpen(t *testing.T) {
 	r := numbered(t, 4, "")
-	r.source.Offsets, r.source.Missing = redis.Store, redis.Earliest
+	r.source.Offsets, r.source.Missing = subscribe.Store, subscribe.Earliest
 	s := r.open(1)
 	s.Ack(s.Take(4)...)
 	pipe := r.client.TxPipeline()

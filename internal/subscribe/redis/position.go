@@ -73,9 +73,9 @@ func (e extent) removed() int64 { return e.added - e.length }
 // begin is the position that a start or a missing position stands for.
 func (e extent) begin(where string) (position, error) {
 	switch where {
-	case Earliest:
+	case subscribe.Earliest:
 		return position{read: e.removed()}, nil
-	case Latest:
+	case subscribe.Latest:
 		return e.current, nil
 	}
 	last, err := parseID(where)

@@ -25,26 +25,10 @@ import (
 // Name is the field of a task that chooses this source.
 const Name = "redis"
 
-// Where a position is kept.
-const (
-	Broker = "broker" // in a consumer group
-	Store  = "store"  // with the lock, as a checkpoint
-)
-
-// Where to begin, and what to do about a position that is no longer in the stream.
-const (
-	Earliest = "earliest"
-	Latest   = "latest"
-	Stop     = "stop"
-)
-
 // What fields are when left out.
 const (
-	DefaultStart   = Earliest
-	DefaultOffsets = Broker
-	DefaultMissing = Stop
-	DefaultField   = "body"
-	DefaultBlock   = 5 * time.Second
+	DefaultField = "body"
+	DefaultBlock = 5 * time.Second
 )
 
 // The fields of an entry that hold a message's key and media type. All others but the body's are headers.
@@ -58,23 +42,15 @@ type Source struct {
 	URL     string // redis://HOST:PORT/DATABASE or rediss://…, with USER:PASSWORD@ where it is wanted
 	Stream  string
 	Group   string // of consumers; empty: shardctl.GROUP.TASK
-	Start   string // Earliest, Latest, or the ID of the entry to begin after; empty: Earliest
-	Offsets string // Broker or Store; empty: Broker
-	Missing string // Earliest, Latest or Stop; empty: Stop
+	Start   string // earliest, latest, or the ID of the entry to begin after; empty: earliest
+	Offsets string // broker (a consumer group) or store; empty: broker
+	Missing string // earliest, latest or stop; empty: stop
 	Field   string // of an entry that holds the body; empty: body
 	// Block is how long one read waits for entries; 0: the default. It bounds how soon a silent broker is noticed.
 	Block time.Duration
-	Login Login
-	TLS   TLS
+	Login connect.Login
+	TLS   connect.TLS
 }
-
-// Login is who connects: User, with Password or with PasswordFile, whose content is the password and is read at each
-// Open.
-type Login = connect.Login
-
-// TLS is how rediss is secured: by CAFile, the authorities to trust (empty: the system's), and by CertFile and KeyFile
-// of the client, both or neither. All are names of PEM files, which are read at each Open.
-type TLS = connect.TLS
 
 // Kind is "redis".
 func (s Source) Kind() string { return Name }
@@ -82,7 +58,7 @@ func (s Source) Kind() string { return Name }
 // Topic is the stream.
 func (s Source) Topic() string { return s.Stream }
 
-func (s Source) inStore() bool { return s.Offsets == Store }
+func (s Source) inStore() bool { return s.Offsets == subscribe.Store }
 
 // fields are what a configuration says of a source.
 func (s *Source) fields() field.List {
@@ -101,19 +77,17 @@ func (s *Source) fields() field.List {
 		},
 		{
 			Name: "start", Value: field.Text{
-				To: &s.Start, Default: DefaultStart, Valid: isStart,
+				To: &s.Start, Default: subscribe.Earliest, Valid: isStart,
 				Must: "earliest, latest or the ID of an entry such as 1700000000000-0",
 			},
 			Doc: "Where a new subscription begins: `earliest`, `latest`, or after the entry of an ID.",
 		},
 		{
-			Name: "offsets", Value: field.Text{To: &s.Offsets, Default: DefaultOffsets, OneOf: []string{Broker, Store}},
+			Name: "offsets", Value: subscribe.OffsetsField(&s.Offsets),
 			Doc: "Where the position is kept: `broker` is a consumer group, `store` is the lock's checkpoint.",
 		},
 		{
-			Name: "missing", Value: field.Text{
-				To: &s.Missing, Default: DefaultMissing, OneOf: []string{Earliest, Latest, Stop},
-			},
+			Name: "missing", Value: subscribe.MissingField(&s.Missing),
 			Doc: "When entries that were not read are gone: `earliest`, `latest`, or `stop`, which fails the task.",
 		},
 		{
@@ -131,17 +105,8 @@ func (s *Source) fields() field.List {
 }
 
 // Kind reads sources of Redis streams from a configuration.
-var Kind = decode.Kind[subscribe.Source]{
-	Field: Name,
-	Form: func() string {
-		return new(Source).fields().Schema("Receives the entries of a Redis stream.")
-	},
-	Read: func(n *decode.Node, r *decode.Reader) subscribe.Source {
-		var s Source
-		s.fields().Parse(n, r)
-		return s
-	},
-}
+var Kind = field.Kind(Name, "Receives the entries of a Redis stream.", (*Source).fields,
+	func(s *Source, _ *decode.Node) subscribe.Source { return *s })
 
 // Print shows the fields as they are written.
 func (s Source) Print() decode.Fields { return s.fields().Print() }
@@ -163,9 +128,9 @@ func (s Source) Validate() []decode.FieldError {
 	}
 	if !decode.HasVariables(s.URL) && isURL(s.URL) {
 		u, _ := url.Parse(s.URL)
-		if s.TLS != (TLS{}) && u.Scheme == "redis" {
+		if s.TLS != (connect.TLS{}) && u.Scheme == "redis" {
 			say("tls", "is set, but a URL that begins with redis:// uses no TLS: write rediss://")
-		} else if u.User != nil && s.Login != (Login{}) {
+		} else if u.User != nil && s.Login != (connect.Login{}) {
 			say("url", "holds a user or password, and so do user, password or passwordFile: use one of them")
 		}
 	}
@@ -181,7 +146,9 @@ func isURL(text string) bool {
 	return err == nil
 }
 
-func isStart(text string) bool { return text == Earliest || text == Latest || isID(text) }
+func isStart(text string) bool {
+	return text == subscribe.Earliest || text == subscribe.Latest || isID(text)
+}
 
 const notURL = "is not the URL of a Redis, must be redis://HOST:PORT/DATABASE or rediss://HOST:PORT/DATABASE"
 

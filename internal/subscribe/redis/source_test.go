@@ -10,6 +10,8 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/shardctl/shardctl/internal/connect"
+	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/redis"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/test/testbroker"
@@ -24,9 +26,10 @@ func TestValidate(t *testing.T) {
 		"defaults": {func(*redis.Source) {}, nil},
 		"all": {func(s *redis.Source) {
 			*s = redis.Source{
-				URL: "rediss://h", Stream: "s", Group: "g", Start: "5-1", Offsets: redis.Broker, Missing: redis.Stop,
-				Field: "data", Block: time.Second, Login: redis.Login{User: "u", PasswordFile: "f"},
-				TLS: redis.TLS{CAFile: "ca", CertFile: "c", KeyFile: "k"},
+				URL: "rediss://h", Stream: "s", Group: "g", Start: "5-1", Offsets: subscribe.Broker,
+				Missing: subscribe.Stop,
+				Field:   "data", Block: time.Second, Login: connect.Login{User: "u", PasswordFile: "f"},
+				TLS: connect.TLS{CAFile: "ca", CertFile: "c", KeyFile: "k"},
 			}
 		}, nil},
 		"variables": {func(s *redis.Source) {
@@ -52,11 +55,11 @@ func TestValidate(t *testing.T) {
 			s.URL, s.Login.Password = "redis://me:s3cret@h", "s3cret"
 		}, []string{"url: holds a user or password, and so do"}},
 		"two passwords": {func(s *redis.Source) {
-			s.Login = redis.Login{Password: "s3cret", PasswordFile: "f"}
+			s.Login = connect.Login{Password: "s3cret", PasswordFile: "f"}
 		}, []string{"passwordFile: is set together with password"}},
 		"no password": {func(s *redis.Source) { s.Login.User = "u" }, []string{"user: has no password"}},
 		"group in store": {func(s *redis.Source) {
-			s.Group, s.Offsets = "g", redis.Store
+			s.Group, s.Offsets = "g", subscribe.Store
 		}, []string{"group: is set together with offsets: store"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +84,8 @@ func TestValidate(t *testing.T) {
 
 func TestPrintHidesPasswords(t *testing.T) {
 	s := redis.Source{
-		URL: "redis://me:s3cret@h/0", Stream: "s", Login: redis.Login{Password: "s3cret"}, TLS: redis.TLS{CAFile: "ca"},
+		URL: "redis://me:s3cret@h/0", Stream: "s", Login: connect.Login{Password: "s3cret"},
+		TLS: connect.TLS{CAFile: "ca"},
 	}
 	shown := fmt.Sprint(s.Print())
 	for _, part := range []string{
@@ -115,19 +119,22 @@ func TestLogin(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		url   string
-		login redis.Login
+		login connect.Login
 		wants []string
 	}{
-		"field":     {"redis://" + b.Addr, redis.Login{User: "ann", Password: "s3cret"}, nil},
-		"file":      {"redis://" + b.Addr, redis.Login{User: "ann", PasswordFile: file}, nil},
-		"url":       {"redis://ann:s3cret@" + b.Addr, redis.Login{}, nil},
-		"none":      {"redis://" + b.Addr, redis.Login{}, []string{"NOAUTH", "redis.password", b.Addr}},
-		"few":       {"redis://carl:s3cret@" + b.Addr, redis.Login{}, nil},
-		"wrong":     {"redis://" + b.Addr, redis.Login{User: "ann", Password: "secret"}, []string{"WRONGPASS", "user"}},
-		"wrong url": {"redis://ann:secret@" + b.Addr, redis.Login{}, []string{"WRONGPASS", "redis.user"}},
-		"no file":   {"redis://" + b.Addr, redis.Login{PasswordFile: file + "x"}, []string{"redis.passwordFile", "no such"}},
-		"rights":    {"redis://" + b.Addr, redis.Login{User: "bob", Password: "other"}, []string{"NOPERM", "ACL SETUSER"}},
-		"tls":       {"rediss://" + b.Addr, redis.Login{}, []string{"no answer within 5s", b.Addr}},
+		"field": {"redis://" + b.Addr, connect.Login{User: "ann", Password: "s3cret"}, nil},
+		"file":  {"redis://" + b.Addr, connect.Login{User: "ann", PasswordFile: file}, nil},
+		"url":   {"redis://ann:s3cret@" + b.Addr, connect.Login{}, nil},
+		"none":  {"redis://" + b.Addr, connect.Login{}, []string{"NOAUTH", "redis.password", b.Addr}},
+		"few":   {"redis://carl:s3cret@" + b.Addr, connect.Login{}, nil},
+		"wrong": {"redis://" + b.Addr, connect.Login{User: "ann", Password: "secret"},
+			[]string{"WRONGPASS", "user"}},
+		"wrong url": {"redis://ann:secret@" + b.Addr, connect.Login{}, []string{"WRONGPASS", "redis.user"}},
+		"no file": {"redis://" + b.Addr, connect.Login{PasswordFile: file + "x"},
+			[]string{"redis.passwordFile", "no such"}},
+		"rights": {"redis://" + b.Addr, connect.Login{User: "bob", Password: "other"}, []string{"NOPERM",
+			"ACL SETUSER"}},
+		"tls": {"rediss://" + b.Addr, connect.Login{}, []string{"no answer within 5s", b.Addr}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			source := redis.Source{URL: c.url, Stream: "s", Login: c.login}

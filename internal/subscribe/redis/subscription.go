@@ -44,8 +44,8 @@ func (c *common) Close(context.Context) error {
 
 // recover is where to go on when what is after a position is gone. It writes a line, or stops the task.
 func (c *common) recover(e extent, what string) (position, error) {
-	where := cmp.Or(c.missing, DefaultMissing)
-	if where == Stop {
+	where := cmp.Or(c.missing, subscribe.Stop)
+	if where == subscribe.Stop {
 		return position{}, c.explain(stopped(what))
 	}
 	c.log.Info("Messages are missing, and the subscription goes on without them", "message", what, "to", where)

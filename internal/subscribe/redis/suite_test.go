@@ -96,7 +96,7 @@ func topic(t *testing.T) subscribetest.Topic {
 	do(t, empty...)
 	source := redis.Source{URL: "redis://" + link.Addr, Stream: stream}
 	stored := source
-	stored.Offsets = redis.Store
+	stored.Offsets = subscribe.Store
 	return subscribetest.Topic{
 		Source:  func(*testing.T) subscribe.Source { return source },
 		InStore: func(*testing.T) subscribe.Source { return stored },

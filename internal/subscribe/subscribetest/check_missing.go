@@ -11,7 +11,7 @@ import (
 // That is no new subscription, which would begin where the configuration says: somebody decides. None of its messages
 // is taken for one of the topic before.
 func checkMadeAgain(s *scene, inStore bool) {
-	c := s.reopen(s.topic.WhenMissing(s.t, Stop, inStore))
+	c := s.reopen(s.topic.WhenMissing(s.t, subscribe.Stop, inStore))
 	s.publish(s.messages(6, "a")...)
 	c.ack(c.take(6)...)
 	c = c.again() // it is the one that was read
@@ -20,14 +20,14 @@ func checkMadeAgain(s *scene, inStore bool) {
 	sent := s.messages(20, "a")
 	s.publish(sent...)
 	s.expectStopped(inStore)
-	c = s.reopen(s.topic.WhenMissing(s.t, Earliest, inStore))
+	c = s.reopen(s.topic.WhenMissing(s.t, subscribe.Earliest, inStore))
 	c.expectRest(sent, "a")
 	c.again() // it is decided once
 }
 
 // checkPositionGone: a position that the broker has lost is not none.
 func checkPositionGone(s *scene) {
-	c := s.reopen(s.topic.WhenMissing(s.t, Stop, false))
+	c := s.reopen(s.topic.WhenMissing(s.t, subscribe.Stop, false))
 	old := s.messages(6, "a")
 	s.publish(old...)
 	c.ack(c.take(6)...)
@@ -37,7 +37,7 @@ func checkPositionGone(s *scene) {
 	sent := s.messages(4, "a")
 	s.publish(sent...)
 	s.expectStopped(false)
-	c = s.reopen(s.topic.WhenMissing(s.t, Earliest, false))
+	c = s.reopen(s.topic.WhenMissing(s.t, subscribe.Earliest, false))
 	c.expectRest(slices.Concat(old, sent), "a")
 	c.again() // it is decided once
 }
@@ -47,7 +47,7 @@ func (s *scene) expectStopped(inStore bool) {
 	s.Helper()
 	s.beginnings.Store(0)
 	for range 2 {
-		_, err := s.tryOpen(s.topic.WhenMissing(s.t, Stop, inStore), patience)
+		_, err := s.tryOpen(s.topic.WhenMissing(s.t, subscribe.Stop, inStore), patience)
 		if !errors.Is(err, subscribe.ErrStop) {
 			s.Fatalf("Open of a topic in which the position is gone: want an error that wraps ErrStop, got %v", err)
 		}

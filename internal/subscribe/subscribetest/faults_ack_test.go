@@ -231,7 +231,7 @@ func faultsOfStore() []fault {
 				choose := topic.WhenMissing
 				topic.WhenMissing = func(t *testing.T, _ string, inStore bool) subscribe.Source {
 					t.Helper()
-					return choose(t, Earliest, inStore)
+					return choose(t, subscribe.Earliest, inStore)
 				}
 				return topic
 			},

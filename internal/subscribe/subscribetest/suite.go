@@ -151,9 +151,9 @@ type Topic struct {
 	// Flood is Publish in the way in which the broker is bound the least in how much it sends to a subscription; nil:
 	// Publish.
 	Flood func(t *testing.T, messages ...subscribe.Message)
-	// WhenMissing is Source, or InStore, that does so where its position is gone: Stop or Earliest; nil: it has no choice.
-	// MakeAgain deletes the topic, and makes an empty one of its name. DropPosition deletes what the broker keeps of
-	// Source's position; nil: that is nothing.
+	// WhenMissing is Source, or InStore, that does so where its position is gone: stop or earliest; nil: it has no
+	// choice. MakeAgain deletes the topic, and makes an empty one of its name. DropPosition deletes what the broker
+	// keeps of Source's position; nil: that is nothing.
 	WhenMissing             func(t *testing.T, missing string, inStore bool) subscribe.Source
 	MakeAgain, DropPosition func(t *testing.T)
 	// Letters is another topic, for dead letters, and ReadLetters waits for so many of its messages.
@@ -167,12 +167,6 @@ type Topic struct {
 	Block, Unblock func(t *testing.T)
 	Traits
 }
-
-// What a source may do where its position is gone: as sources' field missing.
-const (
-	Stop     = "stop"     // fail with an error that wraps [subscribe.ErrStop]
-	Earliest = "earliest" // go on with the oldest message that there is
-)
 
 // Traits are how sources differ. Each rules out checks, which the suite then reports as skipped.
 type Traits struct {

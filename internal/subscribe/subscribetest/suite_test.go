@@ -47,7 +47,7 @@ func memTopic(single bool) func(t *testing.T) Topic {
 		topic.WhenMissing = func(_ *testing.T, missing string, inStore bool) subscribe.Source {
 			chosen := source
 			if chosen.Lost = missing; inStore {
-				chosen.Offsets = memsource.InStore
+				chosen.Offsets = subscribe.Store
 			}
 			return chosen
 		}
@@ -55,7 +55,7 @@ func memTopic(single bool) func(t *testing.T) Topic {
 		topic.DropPosition = func(*testing.T) { broker.Drop("orders", "billing") }
 		if !single {
 			stored := source
-			stored.Offsets = memsource.InStore
+			stored.Offsets = subscribe.Store
 			topic.InStore = func(*testing.T) subscribe.Source { return stored }
 		}
 		return topic

@@ -13,14 +13,6 @@ import (
 // Name is the field of a task that chooses this kind.
 const Name = "mem"
 
-// The values of offsets, and of lost.
-const (
-	InBroker = "broker"
-	InStore  = "store"
-	Earliest = "earliest"
-	Stop     = "stop"
-)
-
 // Kind reads sources of a broker from a configuration.
 func Kind(b *Broker) subscribe.SourceKind {
 	return subscribe.SourceKind{
@@ -41,9 +33,9 @@ type Source struct {
 	Broker   *Broker
 	Name     string // of the topic
 	Consumer string // whose acknowledgements count; empty: the task's key
-	Offsets  string // InBroker or InStore; empty: InBroker
+	Offsets  string // broker or store; empty: broker
 	Single   bool   // each message is acknowledged by itself
-	Lost     string // Stop or Earliest, when messages to come were truncated; empty: Stop
+	Lost     string // stop or earliest, when messages to come were truncated; empty: stop
 }
 
 // Kind is "mem".
@@ -55,7 +47,7 @@ func (s Source) Topic() string { return s.Name }
 // Validate checks that there is a topic, and that the position can be kept where it should be.
 func (s Source) Validate() []decode.FieldError {
 	wrong := s.fields().Check()
-	if s.Single && s.Offsets == InStore {
+	if s.Single && s.Offsets == subscribe.Store {
 		message := "cannot be true with offsets: store, which keeps one position"
 		wrong = append(wrong, decode.FieldError{Path: []string{"single"}, Message: message})
 	}
@@ -69,9 +61,11 @@ func (s *Source) fields() field.List {
 	return field.List{
 		{Name: "topic", Value: field.Text{To: &s.Name, Required: "is required"}},
 		{Name: "consumer", Value: field.Text{To: &s.Consumer}, Doc: "Whose acknowledgements count.", Unset: "the task"},
-		{Name: "offsets", Value: field.Text{To: &s.Offsets, Default: InBroker, OneOf: []string{InBroker, InStore}}},
+		{Name: "offsets", Value: subscribe.OffsetsField(&s.Offsets)},
 		{Name: "single", Value: field.Truth{To: &s.Single}, Doc: "Each message is acknowledged by itself."},
-		{Name: "lost", Value: field.Text{To: &s.Lost, Default: Stop, OneOf: []string{Stop, Earliest}}},
+		{Name: "lost", Value: field.Text{
+			To: &s.Lost, Default: subscribe.Stop, OneOf: []string{subscribe.Stop, subscribe.Earliest},
+		}},
 	}
 }
 

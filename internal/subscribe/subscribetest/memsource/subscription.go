@@ -67,7 +67,7 @@ func (s *Subscription) begin(kept kept) error {
 	s.made = t.made
 	fresh := t.consumers[s.consumer] == nil
 	if lost := kept.had && (kept.made != strconv.Itoa(t.made) || kept.was != nil && fresh); lost {
-		if s.source.Lost != Earliest {
+		if s.source.Lost != subscribe.Earliest {
 			return fmt.Errorf("the position is gone: set lost: earliest to go on: %w", subscribe.ErrStop)
 		}
 		s.session.Log.Info("messages are skipped", "topic", s.name)
@@ -103,7 +103,7 @@ type document struct {
 }
 
 func (s *Subscription) readCheckpoint(ctx context.Context) (kept, error) {
-	if s.source.Offsets != InStore {
+	if s.source.Offsets != subscribe.Store {
 		was, err := recall.ReadMark(ctx, s.session.Checkpoint, "topic "+s.name+", consumer "+s.consumer)
 		if err != nil {
 			return kept{}, err
@@ -138,7 +138,7 @@ func (s *Subscription) skipTruncated(n int, p partition) error {
 		return nil
 	}
 	err := fmt.Errorf("%d messages of partition %d were truncated before they were acknowledged", missing, n)
-	if s.source.Lost != Earliest {
+	if s.source.Lost != subscribe.Earliest {
 		return fmt.Errorf("%w: set lost: earliest to go on behind them: %w", err, subscribe.ErrStop)
 	}
 	s.session.Log.Info("messages are skipped", "topic", s.name, "err", err)
@@ -147,7 +147,7 @@ func (s *Subscription) skipTruncated(n int, p partition) error {
 }
 
 func (s *Subscription) isAcked(at place) bool {
-	if s.source.Offsets == InStore {
+	if s.source.Offsets == subscribe.Store {
 		return at.partition < len(s.acked) && at.offset < s.acked[at.partition]
 	}
 	t := s.broker().topics[s.name]
@@ -236,7 +236,7 @@ func (s *Subscription) Ack(ctx context.Context, messages []subscribe.Message) er
 	if err := b.pass(ctx); err != nil {
 		return err
 	}
-	if s.source.Offsets == InStore {
+	if s.source.Offsets == subscribe.Store {
 		return s.ackInStore(ctx, messages)
 	}
 	b.mu.Lock()
