@@ -7,7 +7,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/shardctl/shardctl/internal/web"
 )
@@ -16,45 +15,22 @@ import (
 const metricsAge = time.Second
 
 // exposition is what /metrics answers, in the text format of Prometheus. It is made once for all who ask in a second,
-// and compressed once. Use newExposition.
+// and compressed once.
 type exposition struct {
-	from   prometheus.Gatherer
-	log    logr.Logger
-	flight singleflight.Group
+	from prometheus.Gatherer
+	log  logr.Logger
 
 	mu   sync.Mutex
 	last *answer
 	at   time.Time // when making the last one began
 }
 
-func newExposition(from prometheus.Gatherer, log logr.Logger) *exposition {
-	return &exposition{from: from, log: log}
-}
-
-// now is the newest one, which is no older than metricsAge.
+// now is the newest one, which is no older than metricsAge. Who comes while it is made waits for it.
 func (x *exposition) now() *answer {
-	if last := x.fresh(); last != nil {
-		return last
-	}
-	v, _, _ := x.flight.Do("", func() (any, error) {
-		if last := x.fresh(); last != nil { // others have waited for it
-			return last, nil
-		}
-		began := time.Now()
-		made := makeAnswer(x.write)
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		x.last, x.at = made, began
-		return made, nil
-	})
-	return v.(*answer) //nolint:forcetypeassert // as returned above
-}
-
-func (x *exposition) fresh() *answer {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.last == nil || time.Since(x.at) >= metricsAge {
-		return nil
+	if began := time.Now(); x.last == nil || began.Sub(x.at) >= metricsAge {
+		x.last, x.at = makeAnswer(x.write), began
 	}
 	return x.last
 }

@@ -119,12 +119,8 @@ func (f *filter) wantsMutexes() bool {
 }
 
 func groupOf(key string) string {
-	for i := range key {
-		if key[i] == '/' {
-			return key[:i]
-		}
-	}
-	return key
+	group, _, _ := strings.Cut(key, "/")
+	return group
 }
 
 func names[S ~string](states []S) []string {

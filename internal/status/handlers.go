@@ -138,30 +138,20 @@ func (s *server) findTask(r *http.Request) (*snapshot.Cluster, *api.Task, *web.E
 	return snapshot, t, nil
 }
 
-func (s *server) group(w http.ResponseWriter, r *http.Request) *web.Error {
-	snapshot, bad := s.snapshot()
-	if bad != nil {
-		return bad
+// oneOf answers with the object that the path names. unknown says that there is none of that name.
+func oneOf[T any](s *server, find func(*snapshot.Cluster, string) *T, unknown string) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) *web.Error {
+		snapshot, bad := s.snapshot()
+		if bad != nil {
+			return bad
+		}
+		name := r.PathValue("name")
+		item := find(snapshot, name)
+		if item == nil {
+			return web.NotFound(unknown, name)
+		}
+		return sendOne(w, r, snapshot, item)
 	}
-	name := r.PathValue("name")
-	g := snapshot.Group(name)
-	if g == nil {
-		return web.NotFound("no group %q is declared", name)
-	}
-	return sendOne(w, r, snapshot, g)
-}
-
-func (s *server) instance(w http.ResponseWriter, r *http.Request) *web.Error {
-	snapshot, bad := s.snapshot()
-	if bad != nil {
-		return bad
-	}
-	name := r.PathValue("name")
-	i := snapshot.Instance(name)
-	if i == nil {
-		return web.NotFound("no instance %q is known; those dead for an hour are forgotten", name)
-	}
-	return sendOne(w, r, snapshot, i)
 }
 
 // runs answers with the last runs of a task.

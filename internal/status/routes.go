@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -122,7 +123,7 @@ func (s *server) routes(c Config) []route {
 
 func (s *server) otherRoutes(c Config) []route {
 	health := health{source: c.Source, alive: c.Live, ready: c.Ready}
-	metrics := s.metrics(newExposition(c.Registry, c.Logger))
+	metrics := s.metrics(&exposition{from: c.Registry, log: c.Logger})
 	return []route{{
 		path: "/{$}", id: "page", handle: s.page, answer: "text/html",
 		summary: "The page for people. Without JavaScript it is a plain table, which view=plain asks for.",
@@ -190,12 +191,12 @@ func (s *server) objectRoutes(c Config) []route {
 		answer:  api.List[api.Run]{},
 		summary: "The last ten runs of a task with ticks, or of one that may end for good, newest first.",
 	}, {
-		path: "/api/v1/groups/{name}", id: "group", handle: withoutParameters(s.group), answer: api.One[api.Group]{},
-		summary: "One group.",
+		path: "/api/v1/groups/{name}", id: "group", summary: "One group.", answer: api.One[api.Group]{},
+		handle: withoutParameters(oneOf(s, (*snapshot.Cluster).Group, "no group %q is declared")),
 	}, {
-		path: "/api/v1/instances/{name}", id: "instance", handle: withoutParameters(s.instance),
-		answer:  api.One[api.Instance]{},
-		summary: "One instance.",
+		path: "/api/v1/instances/{name}", id: "instance", summary: "One instance.", answer: api.One[api.Instance]{},
+		handle: withoutParameters(oneOf(s, (*snapshot.Cluster).Instance,
+			"no instance %q is known; those dead for an hour are forgotten")),
 	}}
 }
 

@@ -10,8 +10,7 @@ import (
 // checkAckDurable: what was acknowledged does not come again, and all else does.
 func checkAckDurable(s *scene) {
 	c := s.open()
-	sent := s.messages(10, "a")
-	s.publish(sent...)
+	sent := s.send(10, "a")
 	got := c.take(10)
 	c.ack(got[:4]...)
 	c = c.again()
@@ -21,8 +20,7 @@ func checkAckDurable(s *scene) {
 // checkPieces: with several in flight, each Ack adds to those before it.
 func checkPieces(s *scene) {
 	c := s.open()
-	sent := s.messages(12, "a")
-	s.publish(sent...)
+	sent := s.send(12, "a")
 	got := c.take(6)
 	c.ack(got[0])
 	c.ack(got[1], got[2])
@@ -38,8 +36,7 @@ func checkOtherOrder(s *scene) {
 	if c.sub.Cumulative() {
 		s.Skipf("skipped: acknowledgements of the source are cumulative")
 	}
-	sent := s.messages(8, "a")
-	s.publish(sent...)
+	sent := s.send(8, "a")
 	got := c.take(8)
 	c.ack(got[6])
 	c.ack(got[4], got[2])
@@ -51,8 +48,7 @@ func checkOtherOrder(s *scene) {
 // checkAckEnded: an Ack whose context has ended, as it does with the lease, acknowledges nothing.
 func checkAckEnded(s *scene) {
 	c := s.open()
-	sent := s.messages(4, "a")
-	s.publish(sent...)
+	sent := s.send(4, "a")
 	got := c.take(4)
 	c.ack(got[0])
 	if err := c.tryAck(0, got[1:3]...); err == nil {
@@ -65,11 +61,9 @@ func checkAckEnded(s *scene) {
 // checkAgainAfterClose: what was not acknowledged comes before what was published later, in order.
 func checkAgainAfterClose(s *scene) {
 	c := s.open()
-	sent := s.messages(6, "a")
-	s.publish(sent...)
+	sent := s.send(6, "a")
 	c.ack(c.take(6)[:2]...)
-	newer := s.messages(3, "a")
-	s.publish(newer...)
+	newer := s.send(3, "a")
 	c = c.again()
 	want := slices.Concat(sent[2:], newer)
 	got := c.take(len(want)) // and once more, after none of them was acknowledged
@@ -83,13 +77,11 @@ func checkAgainAfterClose(s *scene) {
 // checkAgainAfterCut: a cut ends Receive with an error, or the source connects again unnoticed. Nothing is lost.
 func checkAgainAfterCut(s *scene) {
 	c := s.open()
-	sent := s.messages(8, "a")
-	s.publish(sent...)
+	sent := s.send(8, "a")
 	got := c.take(6)
 	c.ack(got[:2]...)
 	s.topic.Cut(s.t)
-	newer := s.messages(3, "a")
-	s.publish(newer...)
+	newer := s.send(3, "a")
 	for range len(sent[6:]) + len(newer) {
 		if _, err := c.tryReceive(1, patience); err != nil {
 			fatalIfContext(c, err, "a cut, before "+list(s.book.lost(c.n)))
@@ -120,7 +112,7 @@ func closeBroken(c *client) {
 func checkAckAfterCut(s *scene) {
 	c := s.open()
 	for range 5 {
-		s.publish(s.messages(4, "a")...)
+		s.send(4, "a")
 		got := c.take(4)
 		s.topic.Cut(s.t)
 		if err := c.tryAck(patience, got[:2]...); err != nil {
@@ -151,8 +143,7 @@ func checkAgainAfterCrash(s *scene) {
 	c := s.open()
 	var sent []subscribe.Message
 	for range 3 {
-		fresh := s.messages(6, "a")
-		s.publish(fresh...)
+		fresh := s.send(6, "a")
 		sent = append(sent, fresh...)
 		c.ack(c.take(4)[:2]...)
 		sent = sent[2:]
@@ -165,8 +156,7 @@ func checkAgainAfterCrash(s *scene) {
 // checkStaleOwner: an owner that a newer token has replaced acknowledges nothing.
 func checkStaleOwner(s *scene) {
 	stale := s.open()
-	sent := s.messages(6, "a")
-	s.publish(sent...)
+	sent := s.send(6, "a")
 	got := stale.take(6)
 	stale.ack(got[0])
 	c := s.reopen(stale.source)
@@ -182,8 +172,7 @@ func checkAttempts(s *scene, c *client) {
 	if _, ok := c.sub.(subscribe.Keeping); !ok {
 		s.Skipf("skipped: the source does not keep attempts")
 	}
-	sent := s.messages(4, "a")
-	s.publish(sent...)
+	s.send(4, "a")
 	got := c.take(4)
 	c.keep([]int{5, 2}, got[1], got[2])
 	c.ack(got[0])

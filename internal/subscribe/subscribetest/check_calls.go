@@ -64,8 +64,7 @@ func letters(c *client, messages []subscribe.Message) {
 // checkDeadLetterNoAck: to publish a dead letter acknowledges nothing.
 func checkDeadLetterNoAck(s *scene) {
 	c := s.open()
-	sent := s.messages(3, "a")
-	s.publish(sent...)
+	sent := s.send(3, "a")
 	letters(c, c.take(3)[:2])
 	s.topic.ReadLetters(s.t, 2)
 	c = c.again()
@@ -76,7 +75,7 @@ func checkDeadLetterNoAck(s *scene) {
 func checkLag(s *scene) {
 	c := s.open()
 	lagBecomes(c, 0)
-	s.publish(s.messages(6, "a")...)
+	s.send(6, "a")
 	lagBecomes(c, 6)
 	got := c.take(6)
 	lagBecomes(c, 6) // what is in flight counts
@@ -125,15 +124,14 @@ func checkOpenBlocked(s *scene) {
 		s.Fatalf("Open while the broker is blocked: the error does not name the topic %q: %v", source.Topic(), err)
 	}
 	c := s.openSoon(source)
-	sent := s.messages(1, "a")
-	s.publish(sent...)
+	s.send(1, "a")
 	c.ack(c.take(1)...)
 }
 
 // checkCallsBlocked: every call returns with its context.
 func checkCallsBlocked(s *scene) {
 	c := s.open()
-	s.publish(s.messages(3, "a")...)
+	s.send(3, "a")
 	got := c.take(3)
 	s.topic.Block(s.t)
 	if _, err := c.tryReceive(1, moment); err == nil {
@@ -161,8 +159,7 @@ func checkCallsBlocked(s *scene) {
 // checkCloseBlocked: Close returns within seconds while the broker is blocked, and nothing is lost by that.
 func checkCloseBlocked(s *scene) {
 	c := s.open()
-	sent := s.messages(4, "a")
-	s.publish(sent...)
+	sent := s.send(4, "a")
 	c.ack(c.take(3)[0])
 	s.topic.Block(s.t)
 	began := time.Now()

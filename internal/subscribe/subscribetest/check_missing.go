@@ -12,13 +12,12 @@ import (
 // is taken for one of the topic before.
 func checkMadeAgain(s *scene, inStore bool) {
 	c := s.reopen(s.topic.WhenMissing(s.t, subscribe.Stop, inStore))
-	s.publish(s.messages(6, "a")...)
+	s.send(6, "a")
 	c.ack(c.take(6)...)
 	c = c.again() // it is the one that was read
 	c.close()
 	s.topic.MakeAgain(s.t)
-	sent := s.messages(20, "a")
-	s.publish(sent...)
+	sent := s.send(20, "a")
 	s.expectStopped(inStore)
 	c = s.reopen(s.topic.WhenMissing(s.t, subscribe.Earliest, inStore))
 	c.expectRest(sent, "a")
@@ -28,14 +27,12 @@ func checkMadeAgain(s *scene, inStore bool) {
 // checkPositionGone: a position that the broker has lost is not none.
 func checkPositionGone(s *scene) {
 	c := s.reopen(s.topic.WhenMissing(s.t, subscribe.Stop, false))
-	old := s.messages(6, "a")
-	s.publish(old...)
+	old := s.send(6, "a")
 	c.ack(c.take(6)...)
 	c.close()
 	s.topic.DropPosition(s.t)
 	s.book.forget(old...)
-	sent := s.messages(4, "a")
-	s.publish(sent...)
+	sent := s.send(4, "a")
 	s.expectStopped(false)
 	c = s.reopen(s.topic.WhenMissing(s.t, subscribe.Earliest, false))
 	c.expectRest(slices.Concat(old, sent), "a")

@@ -34,7 +34,7 @@ var sixKeys = []string{"a", "b", "c", "d", "e", "f"}
 func checkOrder(s *scene) {
 	c := s.open()
 	for range 3 {
-		s.publish(s.messages(40, sixKeys...)...)
+		s.send(40, sixKeys...)
 		for got := 0; got < 40; {
 			messages := c.receive(7)
 			c.ack(messages...)
@@ -46,8 +46,7 @@ func checkOrder(s *scene) {
 
 // checkBeginning: the first Open of a consumer begins with the oldest message.
 func checkBeginning(s *scene) {
-	old := s.messages(5, "a")
-	s.publish(old...)
+	old := s.send(5, "a")
 	c := s.open()
 	c.expectRest(old, "a")
 }
@@ -58,7 +57,7 @@ func checkBeginningLogged(s *scene, open func() *client) {
 	if s.beginnings.Swap(0) == 0 {
 		s.Fatalf("the first Open did not log that no position was kept, and where it begins")
 	}
-	s.publish(s.messages(1, "a")...)
+	s.send(1, "a")
 	c.ack(c.take(1)...)
 	c.again()
 	if s.beginnings.Load() > 0 {
@@ -111,8 +110,7 @@ func checkContent(s *scene) {
 // checkMost: Receive returns at most so many. The client sees to it.
 func checkMost(s *scene) {
 	c := s.open()
-	sent := s.messages(12, "a")
-	s.publish(sent...)
+	sent := s.send(12, "a")
 	var got []subscribe.Message
 	for _, most := range []int{1, 1, 3, 1, 2} {
 		got = append(got, c.receive(most)...)
@@ -133,8 +131,7 @@ func checkWaits(s *scene) {
 		s.Fatalf("Receive of an empty topic returned after %s, its context ended after %s: it must wait", took, moment)
 	}
 	expectCancelled(c)
-	sent := s.messages(1, "a")
-	s.publish(sent...)
+	s.send(1, "a")
 	c.ack(c.take(1)...)
 }
 
@@ -161,7 +158,7 @@ func checkInterrupted(s *scene) {
 	var got []subscribe.Message
 	for began, i := time.Now(), 0; len(got) < 60; i++ {
 		if i < 60 {
-			s.publish(s.messages(1, "a", "b")...)
+			s.send(1, "a", "b")
 		}
 		messages, err := c.tryReceive(1+i%3, time.Duration(i%8)*time.Millisecond)
 		if err != nil && !isContext(err) {
@@ -188,7 +185,7 @@ func checkPause(s *scene) {
 		s.Skipf("skipped: the source leaves no partitions out")
 	}
 	keys := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
-	s.publish(s.messages(len(keys), keys...)...)
+	s.send(len(keys), keys...)
 	of := map[string]string{} // partitions of keys
 	first := c.take(len(keys))
 	for _, m := range first {
@@ -226,8 +223,7 @@ const flood = 800
 // All of it comes afterwards, in order.
 func checkFlood(s *scene) {
 	c := s.open()
-	first := s.messages(inFlight, "a")
-	s.publish(first...)
+	first := s.send(inFlight, "a")
 	got := c.take(len(first))
 	sent := s.messages(flood, "a")
 	s.flood(sent...)

@@ -52,7 +52,7 @@ func (k *soak) send(stop <-chan struct{}) {
 		case <-stop:
 			return
 		case <-k.credit:
-			traffic.publish(traffic.messages(soakBatch, "a", "b", "c")...)
+			traffic.send(soakBatch, "a", "b", "c")
 		}
 	}
 }

@@ -25,8 +25,7 @@ func storeChecks() []check {
 // checkStoreKeeps: an Ack that has returned is in the checkpoint, whatever happens next.
 func checkStoreKeeps(s *scene) {
 	c := s.openStored()
-	sent := s.messages(10, "a")
-	s.publish(sent...)
+	sent := s.send(10, "a")
 	got := c.take(10)
 	c.ack(got[:3]...)
 	c.ack(got[3])
@@ -39,8 +38,7 @@ func checkStoreKeeps(s *scene) {
 // checkStoreBegins: the checkpoint says where to begin, and no position that the broker has.
 func checkStoreBegins(s *scene) {
 	c := s.openStored()
-	sent := s.messages(10, "a")
-	s.publish(sent...)
+	sent := s.send(10, "a")
 	got := c.take(10)
 	c.ack(got[:4]...)
 	value, _ := s.store.Held()
@@ -55,8 +53,7 @@ func checkStoreBegins(s *scene) {
 // checkStoreStale: an owner whose checkpoint a newer one has read acknowledges nothing, and cannot open again.
 func checkStoreStale(s *scene) {
 	stale := s.openStored()
-	sent := s.messages(8, "a")
-	s.publish(sent...)
+	sent := s.send(8, "a")
 	got := stale.take(8)
 	stale.ack(got[:2]...)
 	c := s.openStored()

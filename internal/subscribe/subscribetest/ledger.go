@@ -230,6 +230,13 @@ func (t *traffic) publish(messages ...subscribe.Message) {
 	t.topic.Publish(t.t, messages...)
 }
 
+// send publishes n messages of the keys in turn.
+func (t *traffic) send(n int, keys ...string) []subscribe.Message {
+	sent := t.messages(n, keys...)
+	t.publish(sent...)
+	return sent
+}
+
 // flood is publish by the topic's Flood.
 func (t *traffic) flood(messages ...subscribe.Message) {
 	t.book.publish(messages...)
