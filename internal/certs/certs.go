@@ -84,7 +84,6 @@ func newTrusting(caFile string, log logr.Logger) (*trusting, error) {
 	return &trusting{transport}, err
 }
 
-// RoundTrip implements [http.RoundTripper].
 func (t *trusting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.transport.Get().RoundTrip(r)
 }

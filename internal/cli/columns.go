@@ -190,12 +190,15 @@ func ownedText(i *api.Instance) string {
 	return orDash(strings.Join(parts, ", "))
 }
 
-func labelText(labels map[string]string) string {
+func labelText(labels map[string]string) string { return orDash(Labels(labels)) }
+
+// Labels writes labels as a selector has them: "a=b,c=d".
+func Labels(labels map[string]string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		parts = append(parts, name+"="+labels[name])
 	}
-	return orDash(strings.Join(parts, ","))
+	return strings.Join(parts, ",")
 }
 
 func total(counts map[string]int) int {

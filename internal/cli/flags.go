@@ -53,7 +53,6 @@ func positiveFlag(fs *pflag.FlagSet, to *time.Duration, name, usage string) {
 // positiveDuration is a [duration] above 0.
 type positiveDuration time.Duration
 
-// String implements [pflag.Value].
 func (d *positiveDuration) String() string {
 	if *d == 0 {
 		return ""
@@ -61,10 +60,8 @@ func (d *positiveDuration) String() string {
 	return time.Duration(*d).String()
 }
 
-// Type implements [pflag.Value].
 func (d *positiveDuration) Type() string { return "duration" }
 
-// Set implements [pflag.Value].
 func (d *positiveDuration) Set(text string) error {
 	if err := (*duration)(d).Set(text); err != nil {
 		return err
@@ -78,13 +75,10 @@ func (d *positiveDuration) Set(text string) error {
 // duration is a [pflag.Value] with an error that says how to write one.
 type duration time.Duration
 
-// String implements [pflag.Value].
 func (d *duration) String() string { return time.Duration(*d).String() }
 
-// Type implements [pflag.Value].
 func (d *duration) Type() string { return "duration" }
 
-// Set implements [pflag.Value].
 func (d *duration) Set(text string) error {
 	v, err := time.ParseDuration(text)
 	if err != nil {
@@ -103,7 +97,6 @@ type since struct {
 	at  time.Time
 }
 
-// String implements [pflag.Value].
 func (s *since) String() string {
 	switch {
 	case !s.at.IsZero():
@@ -115,10 +108,8 @@ func (s *since) String() string {
 	}
 }
 
-// Type implements [pflag.Value].
 func (s *since) Type() string { return "since" }
 
-// Set implements [pflag.Value].
 func (s *since) Set(text string) error {
 	d, err := time.ParseDuration(text)
 	if err == nil && d > 0 {

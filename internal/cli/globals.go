@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/shardctl/shardctl/internal/certs"
+	"github.com/shardctl/shardctl/internal/httpkeep"
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/internal/snapshot"
@@ -311,23 +312,12 @@ func (p past) Mutexes(ctx context.Context) ([]api.Lock, error) {
 // direct hands requests to a handler without a network. Answers are whole: it cannot stream.
 type direct struct{ handler http.Handler }
 
-// RoundTrip implements [http.RoundTripper].
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := &answer{header: http.Header{}, code: http.StatusOK}
-	d.handler.ServeHTTP(w, r)
+	var a httpkeep.Answer
+	d.handler.ServeHTTP(&a, r)
 	return &http.Response{
-		Status: fmt.Sprintf("%d %s", w.code, http.StatusText(w.code)), StatusCode: w.code, Request: r,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.header,
-		Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()),
+		Status: fmt.Sprintf("%d %s", a.Status(), http.StatusText(a.Status())), StatusCode: a.Status(), Request: r,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: a.Header(),
+		Body: io.NopCloser(bytes.NewReader(a.Body())), ContentLength: int64(len(a.Body())),
 	}, nil
 }
-
-type answer struct {
-	header http.Header
-	code   int
-	body   bytes.Buffer
-}
-
-func (a *answer) Header() http.Header         { return a.header }
-func (a *answer) WriteHeader(code int)        { a.code = code }
-func (a *answer) Write(b []byte) (int, error) { return a.body.Write(b) }

@@ -242,7 +242,6 @@ type liveLines struct {
 	early     bool
 	status    *api.Status // as it was printed
 	instances map[string]api.Instance
-	problems  map[string]api.Problem
 }
 
 func (d *liveLines) close() {}
@@ -265,7 +264,6 @@ func (d *liveLines) show(l *live, happened []news) error {
 			return err
 		}
 		out.WriteByte('\n')
-		d.problems = problemsOf(l.status)
 	default:
 		d.groups(&out, v.Now, l.status)
 		d.difficulties(&out, v.Now, l.status)
@@ -304,35 +302,14 @@ func (d *liveLines) groups(out *strings.Builder, now time.Time, s *api.Status) {
 
 // difficulties says which problems are new, or say something else, and which are over.
 func (d *liveLines) difficulties(out *strings.Builder, now time.Time, s *api.Status) {
-	current := problemsOf(s)
-	for i := range s.Problems {
-		p := &s.Problems[i]
-		if d.problems[problemID(p)].Message != p.Message {
-			d.line(
-				out, now,
-				strings.Join(strings.Fields(fmt.Sprintf("problem %s %s", p.Reason, about(p))), " ")+": "+p.Message,
-			)
-		}
+	fresh, over := problemChanges(d.status.Problems, s.Problems)
+	for i := range fresh {
+		what := strings.TrimSpace("problem " + fresh[i].Reason + " " + about(&fresh[i]))
+		d.line(out, now, what+": "+fresh[i].Message)
 	}
-	for i := range d.status.Problems {
-		p := &d.status.Problems[i]
-		if _, still := current[problemID(p)]; !still {
-			d.line(out, now, strings.TrimSpace(fmt.Sprintf("problem over: %s %s", p.Reason, about(p))))
-		}
+	for i := range over {
+		d.line(out, now, strings.TrimSpace("problem over: "+over[i].Reason+" "+about(&over[i])))
 	}
-	d.problems = current
-}
-
-func problemID(p *api.Problem) string {
-	return strings.Join([]string{p.Reason, p.Group, p.Task, p.Instance}, "\x00")
-}
-
-func problemsOf(s *api.Status) map[string]api.Problem {
-	all := make(map[string]api.Problem, len(s.Problems))
-	for i := range s.Problems {
-		all[problemID(&s.Problems[i])] = s.Problems[i]
-	}
-	return all
 }
 
 // ofInstances says which instances are in another state than before, or have another application.

@@ -189,28 +189,43 @@ func (s problemSource) Watch(
 			begun, last = true, now
 			return handle(client.Change[api.Problem]{Kind: client.Snapshot, Items: now, Stale: status.Stale})
 		}
-		before := last
+		fresh, over := problemChanges(last, now)
 		last = now
-		for _, step := range []struct {
-			kind client.ChangeKind
-			in   []api.Problem
-			not  []api.Problem
-		}{{client.Upsert, now, before}, {client.Delete, before, now}} {
-			for _, p := range step.in {
-				same := func(other api.Problem) bool {
-					unchanged := step.kind == client.Delete || p.Message == other.Message
-					return unchanged && problemID(&p) == problemID(&other)
-				}
-				if slices.ContainsFunc(step.not, same) {
-					continue
-				}
-				if err := handle(client.Change[api.Problem]{Kind: step.kind, Items: []api.Problem{p}}); err != nil {
-					return err
-				}
+		for _, p := range fresh {
+			if err := handle(client.Change[api.Problem]{Kind: client.Upsert, Items: []api.Problem{p}}); err != nil {
+				return err
+			}
+		}
+		for _, p := range over {
+			if err := handle(client.Change[api.Problem]{Kind: client.Delete, Items: []api.Problem{p}}); err != nil {
+				return err
 			}
 		}
 		return nil
 	})
+}
+
+// problemChanges are the problems that are new or say something else than before, and those that are over.
+func problemChanges(before, now []api.Problem) (fresh, over []api.Problem) {
+	type subject struct{ reason, group, task, instance string }
+	of := func(p *api.Problem) subject { return subject{p.Reason, p.Group, p.Task, p.Instance} }
+	said := make(map[subject]string, len(before))
+	for i := range before {
+		said[of(&before[i])] = before[i].Message
+	}
+	standing := make(map[subject]bool, len(now))
+	for i := range now {
+		standing[of(&now[i])] = true
+		if message, known := said[of(&now[i])]; !known || message != now[i].Message {
+			fresh = append(fresh, now[i])
+		}
+	}
+	for i := range before {
+		if !standing[of(&before[i])] {
+			over = append(over, before[i])
+		}
+	}
+	return fresh, over
 }
 
 // selectedProblems are those of a group, or all.

@@ -229,57 +229,46 @@ func (c *cluster) admins() []string {
 	return all
 }
 
-// find gives the running replica of that name.
-func (c *cluster) find(name string) (*replica, error) {
+// to does something to the running replica of that name.
+func (c *cluster) to(name string, do func(*replica) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, r := range c.replicas {
 		if r.name == name && r.state == nil {
-			return r, nil
+			c.findWorkers()
+			return do(r)
 		}
 	}
-	return nil, fmt.Errorf("%s does not run", name)
+	return fmt.Errorf("%s does not run", name)
 }
 
 // kill is kill -9 of the guard and the worker.
 func (c *cluster) kill(name string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r, err := c.find(name)
-	if err != nil {
+	return c.to(name, func(r *replica) error {
+		err := r.cmd.Process.Kill()
+		if r.worker != 0 {
+			err = errors.Join(err, signalPID(r.worker, syscall.SIGKILL))
+		}
 		return err
-	}
-	c.findWorkers()
-	err = r.cmd.Process.Kill()
-	if r.worker != 0 {
-		err = errors.Join(err, signalPID(r.worker, syscall.SIGKILL))
-	}
-	return err
+	})
 }
 
 // killWorker is kill -9 of the worker only.
 func (c *cluster) killWorker(name string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r, err := c.find(name)
-	if err != nil {
-		return err
-	}
-	c.findWorkers()
-	if r.worker == 0 {
-		return fmt.Errorf("the worker of %s is not known", name)
-	}
-	return signalPID(r.worker, syscall.SIGKILL)
+	return c.to(name, func(r *replica) error {
+		if r.worker == 0 {
+			return fmt.Errorf("the worker of %s is not known", name)
+		}
+		return signalPID(r.worker, syscall.SIGKILL)
+	})
 }
 
 // stop asks a replica to hand its tasks over and leave. A second time stops it hard.
 func (c *cluster) stop(name string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r, err := c.find(name)
-	if err != nil {
-		return err
-	}
-	r.stopped = true
-	return r.cmd.Process.Signal(syscall.SIGTERM)
+	return c.to(name, func(r *replica) error {
+		r.stopped = true
+		return r.cmd.Process.Signal(syscall.SIGTERM)
+	})
 }
 
 // close stops all replicas in order, kills those that still run after the grace, and waits for all of them. It returns

@@ -33,7 +33,6 @@ const answerLimit = 10 * time.Second
 // timeoutError is the cause of a context whose time a request limits.
 type timeoutError time.Duration
 
-// Error implements error.
 func (t timeoutError) Error() string { return fmt.Sprintf("not within %v", time.Duration(t)) }
 
 // bounded limits the waiting.

@@ -46,7 +46,6 @@ type writer struct {
 	rest []byte // the beginning of a character, or a carriage return: a line may end with it
 }
 
-// Write implements [io.Writer].
 func (w *writer) Write(p []byte) (int, error) {
 	all := slices.Concat(w.rest, p)
 	whole := len(all) - unfinished(all)

@@ -303,7 +303,6 @@ type seconds struct {
 	set   bool
 }
 
-// String implements [pflag.Value].
 func (s *seconds) String() string {
 	if !s.set {
 		return ""
@@ -311,10 +310,8 @@ func (s *seconds) String() string {
 	return s.value.String()
 }
 
-// Type implements [pflag.Value].
 func (s *seconds) Type() string { return "duration" }
 
-// Set implements [pflag.Value].
 func (s *seconds) Set(text string) error {
 	v, err := time.ParseDuration(text)
 	if err != nil {

@@ -3,7 +3,6 @@ package program
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -190,16 +189,11 @@ func (o *planOptions) maxTasks(f reconcile.Forecast) string {
 
 // owners says how many replicas may own tasks of a group.
 func (o *planOptions) owners(s reconcile.Share, selector map[string]string) string {
-	if len(selector) == 0 {
-		return cli.Count(o.replicas, "replica")
-	}
-	labels := make([]string, 0, len(selector))
-	for name, value := range selector {
-		labels = append(labels, name+"="+value)
-	}
-	slices.Sort(labels)
 	all := cli.Count(o.replicas, "replica")
-	return fmt.Sprintf("%d of %s with %s", len(s.Instances), all, strings.Join(labels, ","))
+	if len(selector) == 0 {
+		return all
+	}
+	return fmt.Sprintf("%d of %s with %s", len(s.Instances), all, cli.Labels(selector))
 }
 
 func moved(n int) string {

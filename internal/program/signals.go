@@ -96,7 +96,6 @@ func forPipes(w io.Writer) io.Writer {
 // unreadPipe is a pipe whose reader may have ended. What is written after that is dropped.
 type unreadPipe struct{ io.Writer }
 
-// Write implements [io.Writer].
 func (p unreadPipe) Write(b []byte) (int, error) {
 	n, err := p.Writer.Write(b)
 	if errors.Is(err, syscall.EPIPE) {

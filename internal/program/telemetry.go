@@ -128,7 +128,6 @@ func (w *lossyWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Sync implements zapcore.WriteSyncer.
 func (w *lossyWriter) Sync() error { return nil }
 
 // close writes what is queued, as far as somebody reads it. It may be called at any time, also twice; what is written

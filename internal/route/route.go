@@ -210,7 +210,6 @@ type notedWriter struct {
 	code int
 }
 
-// WriteHeader implements [http.ResponseWriter].
 func (w *notedWriter) WriteHeader(code int) {
 	if code >= http.StatusOK { // others are not final
 		w.code = code

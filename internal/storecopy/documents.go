@@ -228,7 +228,6 @@ func (e *unreadableError) Error() string {
 	)
 }
 
-// Unwrap implements what [errors.Is] asks for.
 func (e *unreadableError) Unwrap() error { return ErrRefused }
 
 func described(u driver.Unreadable) string { return fmt.Sprintf("%s %.80q (%v)", u.Kind, u.ID, u.Err) }

@@ -62,7 +62,6 @@ type transport struct {
 	wait   time.Duration
 }
 
-// RoundTrip implements [http.RoundTripper].
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	key := t.key(req)
 	owner, err := t.finder.Await(req.Context(), key, 0, t.wait)

@@ -26,7 +26,6 @@ type statusError struct {
 	Text string // as "503 Service Unavailable"
 }
 
-// Error implements error.
 func (s statusError) Error() string { return fmt.Sprintf("status %s, want 200", s.Text) }
 
 // client asks over HTTP. The zero value is ready to use; it may be used concurrently.

@@ -253,7 +253,6 @@ type startError struct {
 	errno syscall.Errno
 }
 
-// Error implements error.
 func (r startError) Error() string { return r.text }
 
 // Unwrap gives the number.

@@ -101,7 +101,6 @@ type handler struct {
 	next http.Handler
 }
 
-// ServeHTTP implements [http.Handler].
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !slices.Contains(h.o.Methods, r.Method) {
 		h.next.ServeHTTP(w, r)
@@ -227,7 +226,6 @@ func newRecorder(outer http.Header) *recorder {
 	return r
 }
 
-// Write implements [http.ResponseWriter].
 func (r *recorder) Write(p []byte) (int, error) {
 	if !r.Said() && r.Header().Get("Content-Type") == "" {
 		r.Header().Set("Content-Type", http.DetectContentType(p))
