@@ -119,7 +119,7 @@ func (s started) deliver(t *testing.T, name string, token int64, messages ...sub
 	receiver, err := cloudevents.Sink{URL: "http://" + s.address, BatchSize: 10}.Open(t.Context(), taskrun.Env{
 		Identity: tasks.Identity{Group: "g", Name: name}, Start: start, Lease: lease{name: name},
 		Host: taskrun.Host{Instance: "a", HTTP: c, Environ: func() []string { return nil }},
-	}, subscribe.Limits{InFlight: 10, Source: "kafka:orders"})
+	}, "kafka:orders")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ type silent struct {
 	done    chan struct{}
 }
 
-func (s *silent) Open(context.Context, taskrun.Env, subscribe.Limits) (subscribe.Receiver, error) {
+func (s *silent) Open(context.Context, taskrun.Env, string) (subscribe.Receiver, error) {
 	return s, nil
 }
 

@@ -108,8 +108,9 @@ type Sink interface {
 	Validate(use kind.Use) []decode.FieldError
 	// Print is what stands in a configuration for it: text or [decode.Fields].
 	Print(use kind.Use) any
-	// Open makes a receiver for one run of a task. Of env it may use everything until Close returns.
-	Open(ctx context.Context, env taskrun.Env, limits Limits) (Receiver, error)
+	// Open makes a receiver for one run of a task. Of env it may use everything until Close returns. source is the kind
+	// and the topic that the messages come from, as kafka:orders.
+	Open(ctx context.Context, env taskrun.Env, source string) (Receiver, error)
 }
 
 // Batching is a Sink that may deliver several messages at once.
@@ -130,12 +131,6 @@ func Rejected(err error) error { return flow.Rejected(err) }
 // RetryAfter marks an error with how long the receiver asks to wait. The message waits at least so long, up to
 // retry.backoff.max.
 func RetryAfter(err error, wait time.Duration) error { return flow.RetryAfter(err, wait) }
-
-// Limits are what the subscription says of its deliveries.
-type Limits struct {
-	InFlight int    // most deliveries at once, at least 1
-	Source   string // kind and topic, as kafka:orders: where the messages come from
-}
 
 // Receiver works on messages. Deliver may be called concurrently, and Close once all calls have returned.
 type Receiver interface {

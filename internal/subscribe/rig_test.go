@@ -143,7 +143,7 @@ func (w *worker) Print(kind.Use) any                    { return "" }
 func (w *worker) Batch() int                            { return max(1, w.batch) }
 func (w *worker) Close(context.Context) error           { return nil }
 
-func (w *worker) Open(context.Context, taskrun.Env, subscribe.Limits) (subscribe.Receiver, error) {
+func (w *worker) Open(context.Context, taskrun.Env, string) (subscribe.Receiver, error) {
 	return w, nil
 }
 

@@ -42,7 +42,7 @@ func (r Runner) Run(ctx context.Context, env taskrun.Env) tasks.Ending {
 	}
 	title := r.Kind() + ":" + topic
 	r.InFlight = cmp.Or(r.InFlight, DefaultInFlight)
-	receiver, err := r.Sink.Open(ctx, env, Limits{InFlight: r.InFlight, Source: title})
+	receiver, err := r.Sink.Open(ctx, env, title)
 	if err != nil {
 		return tasks.NotStarted(ctx, err)
 	}

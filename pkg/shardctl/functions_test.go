@@ -28,7 +28,7 @@ func TestHandlersOfMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := taskrun.Env{Lease: fakehold.New(elect.NewKey("g", "n")), Host: taskrun.Host{Callbacks: options.Callbacks}}
-	receiver, err := function.Sink("order").Open(t.Context(), env, subscribe.Limits{InFlight: 1})
+	receiver, err := function.Sink("order").Open(t.Context(), env, "")
 	if err != nil {
 		t.Fatal(err)
 	}

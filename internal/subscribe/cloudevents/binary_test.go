@@ -188,7 +188,7 @@ func BenchmarkDeliver(b *testing.B) {
 		Identity: task.Identity, Start: tasks.Start{Token: 7}, Lease: fakehold.New(task.Key()),
 		Host: taskrun.Host{Instance: "a", HTTP: clients, Environ: os.Environ}, Log: logr.Discard(),
 	}
-	r, err := Sink{URL: server.URL}.Open(b.Context(), env, subscribe.Limits{InFlight: 64, Source: "kafka:orders"})
+	r, err := Sink{URL: server.URL}.Open(b.Context(), env, "kafka:orders")
 	if err != nil {
 		b.Fatal(err)
 	}

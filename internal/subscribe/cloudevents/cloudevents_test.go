@@ -76,7 +76,7 @@ func read(t *testing.T, r *http.Request) seen {
 func open(t *testing.T, sink Sink, change ...func(*supervisor.Config)) subscribe.Receiver {
 	t.Helper()
 	env, _ := taskrig.Env(t, change...)
-	r, err := sink.Open(t.Context(), env, subscribe.Limits{InFlight: 10, Source: "kafka:orders eu"})
+	r, err := sink.Open(t.Context(), env, "kafka:orders eu")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestRequestsCarryTheTraceOfTheDelivery(t *testing.T) {
 	address, requests := serve(t, nil)
 	env, _ := taskrig.Env(t)
 	env.Trace = taskrun.TraceContext{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", State: "v=1"}
-	r, err := Sink{URL: address, BatchSize: 2}.Open(t.Context(), env, subscribe.Limits{InFlight: 2, Source: "kafka:a"})
+	r, err := Sink{URL: address, BatchSize: 2}.Open(t.Context(), env, "kafka:a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestOpenChecksWhatRequestsNeed(t *testing.T) {
 		"tls.caFile: open /no/such/file":      {URL: "http://x", CAFile: "/no/such/file"},
 		"http.tls.caFile: $(NOT_SET) is not ": {URL: "http://x", CAFile: "$(NOT_SET)"},
 	} {
-		if _, err := sink.Open(t.Context(), env, subscribe.Limits{}); err == nil ||
+		if _, err := sink.Open(t.Context(), env, ""); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

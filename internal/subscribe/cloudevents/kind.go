@@ -92,9 +92,9 @@ func (s Sink) Print(kind.Use) any {
 }
 
 // Open checks that a request can be made: that its variables are set and its files are there. It sends nothing.
-func (s Sink) Open(ctx context.Context, env taskrun.Env, limits subscribe.Limits) (subscribe.Receiver, error) {
+func (s Sink) Open(ctx context.Context, env taskrun.Env, from string) (subscribe.Receiver, error) {
 	s.Timeout, s.BatchSize = cmp.Or(s.Timeout, DefaultTimeout), cmp.Or(s.BatchSize, DefaultBatchSize)
-	source := url.URL{Path: "/shardctl/" + limits.Source}
+	source := url.URL{Path: "/shardctl/" + from}
 	r := &receiver{
 		sink: s, env: env, source: source.EscapedPath(), described: endpoint.Described(env, eventMessage),
 		same: sameOf(source.EscapedPath()),

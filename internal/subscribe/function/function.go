@@ -73,7 +73,7 @@ func (s Sink) Validate(use kind.Use) []decode.FieldError { return callback.Runne
 func (s Sink) Print(kind.Use) any { return string(s) }
 
 // Open finds the function.
-func (s Sink) Open(_ context.Context, env taskrun.Env, _ subscribe.Limits) (subscribe.Receiver, error) {
+func (s Sink) Open(_ context.Context, env taskrun.Env, _ string) (subscribe.Receiver, error) {
 	call, err := callback.Runner(s).Lookup(env.Callbacks)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func open(t *testing.T, registry *tasks.Registry) subscribe.Receiver {
 	t.Helper()
 	env, _ := taskrig.Env(t, func(c *supervisor.Config) { c.Registry = registry })
-	r, err := Sink("take").Open(t.Context(), env, subscribe.Limits{InFlight: 10})
+	r, err := Sink("take").Open(t.Context(), env, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestHandlerIsNoTask(t *testing.T) {
 			t.Errorf("%v, want %s", err, name)
 		}
 	}
-	if _, err := Sink("other").Open(t.Context(), env, subscribe.Limits{}); err == nil ||
+	if _, err := Sink("other").Open(t.Context(), env, ""); err == nil ||
 		!strings.Contains(err.Error(), `callback "other" is not registered`) {
 		t.Error(err)
 	}

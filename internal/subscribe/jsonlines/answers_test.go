@@ -84,7 +84,7 @@ func answering(t *testing.T, say scripted) (subscribe.Receiver, *taskrig.Lines) 
 	lines := &taskrig.Lines{}
 	env, _ := taskrig.Env(t, func(c *supervisor.Config) { c.Output, c.Starter = lines, say })
 	r, err := Sink{Command: []string{"scripted"}, Timeout: taskrig.Patience}.Open(
-		t.Context(), env, subscribe.Limits{InFlight: 10},
+		t.Context(), env, "",
 	)
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func openWith(t *testing.T, sink Sink, log taskrun.Sink) (o opened) {
 	env, lease := taskrig.Env(t, func(c *supervisor.Config) { c.Output = log })
 	o.lease = lease
 	var err error
-	if o.Receiver, err = sink.Open(t.Context(), env, subscribe.Limits{InFlight: 10}); err != nil {
+	if o.Receiver, err = sink.Open(t.Context(), env, ""); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { o.close(t) })

@@ -76,7 +76,7 @@ func (s Sink) Print(use kind.Use) any {
 }
 
 // Open starts the process.
-func (s Sink) Open(ctx context.Context, env taskrun.Env, _ subscribe.Limits) (subscribe.Receiver, error) {
+func (s Sink) Open(ctx context.Context, env taskrun.Env, _ string) (subscribe.Receiver, error) {
 	s.Timeout = cmp.Or(s.Timeout, DefaultTimeout)
 	r := &receiver{sink: s, env: env, sem: make(chan struct{}, 1)}
 	if _, err := r.running(ctx); err != nil {

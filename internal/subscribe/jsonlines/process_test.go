@@ -310,7 +310,7 @@ func TestProcessThatCannotStart(t *testing.T) {
 		"exec.command[0]: $(NOT_SET) is not set":   {Command: []string{"$(NOT_SET)"}},
 		`program "no-such-program" is not in PATH`: {Command: []string{"no-such-program"}},
 	} {
-		if _, err := sink.Open(t.Context(), env, subscribe.Limits{}); err == nil ||
+		if _, err := sink.Open(t.Context(), env, ""); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}

@@ -199,7 +199,7 @@ func (nowhere) Print(kind.Use) any                    { return "" }
 func (nowhere) Batch() int                            { return 1 }
 func (nowhere) Close(context.Context) error           { return nil }
 
-func (nowhere) Open(context.Context, taskrun.Env, subscribe.Limits) (subscribe.Receiver, error) {
+func (nowhere) Open(context.Context, taskrun.Env, string) (subscribe.Receiver, error) {
 	return nowhere{}, nil
 }
 

@@ -6,6 +6,7 @@
 package subscribetest
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -78,63 +79,45 @@ func (c check) on(t *testing.T, r reporter, topic Topic) {
 	c.run(newScene(t, r, topic))
 }
 
+// when is why a check is not for a topic, if that is so.
+func when(so bool, why string) string {
+	if so {
+		return why
+	}
+	return ""
+}
+
 func always(Topic) string { return "" }
 
 // again is for checks in which messages come again.
-func again(t Topic) string {
-	if t.Forgets {
-		return "the broker forgets what has no subscriber"
-	}
-	return ""
-}
+func again(t Topic) string { return when(t.Forgets, "the broker forgets what has no subscriber") }
 
 func fromBeginning(t Topic) string {
-	if t.FromNow {
-		return "a subscription begins when it is first opened"
-	}
-	return again(t)
+	return cmp.Or(when(t.FromNow, "a subscription begins when it is first opened"), again(t))
 }
 
 func positioned(t Topic) string {
-	if t.IsQueue {
-		return "the broker removes what is acknowledged: there is no position"
-	}
-	return again(t)
+	return cmp.Or(when(t.IsQueue, "the broker removes what is acknowledged: there is no position"), again(t))
 }
 
 func remade(t Topic) string {
-	if t.MakeAgain == nil || t.WhenMissing == nil {
-		return "the topic is not made again, or nothing says what to do then"
-	}
-	return positioned(t)
+	no := t.MakeAgain == nil || t.WhenMissing == nil
+	return cmp.Or(when(no, "the topic is not made again, or nothing says what to do then"), positioned(t))
 }
 
 func droppable(t Topic) string {
-	if t.DropPosition == nil || t.WhenMissing == nil {
-		return "the broker keeps no position"
-	}
-	return positioned(t)
+	no := t.DropPosition == nil || t.WhenMissing == nil
+	return cmp.Or(when(no, "the broker keeps no position"), positioned(t))
 }
 
-func fenced(t Topic) string {
-	if !t.Fenced {
-		return "the broker does not compare tokens"
-	}
-	return ""
-}
+func fenced(t Topic) string { return when(!t.Fenced, "the broker does not compare tokens") }
 
 func lagging(t Topic) string {
-	if t.NoLag {
-		return "the broker does not report how far a subscription is behind"
-	}
-	return ""
+	return when(t.NoLag, "the broker does not report how far a subscription is behind")
 }
 
 func stored(t Topic) string {
-	if t.InStore == nil {
-		return "the source cannot keep its position in the checkpoint"
-	}
-	return ""
+	return when(t.InStore == nil, "the source cannot keep its position in the checkpoint")
 }
 
 // Topic is a fresh, empty topic (queue, stream, subject) of a broker, and what tests do to it. Every function fails the
