@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/internal/field"
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/kinds"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -35,6 +37,35 @@ func TestFieldsOfTasks(t *testing.T) {
 		list := slices.DeleteFunc(slices.Clone(all), func(f field.Field) bool { return f.With != with })
 		made(t, "configuration.md", mark, tableOf(t, list.Schema("")))
 	}
+}
+
+// The tables of settings, and of the fields of a group, are what their lists say.
+func TestFieldsOfSettings(t *testing.T) {
+	replica := slices.DeleteFunc(onPage(settings.FieldsOf(&settings.Settings{}, nil)), func(f field.Field) bool {
+		return f.Name == "groups"
+	})
+	made(t, "configuration.md", "fields of the replica", tableOf(t, replica.Schema("")))
+	group := onPage(settings.GroupFieldsOf(&settings.Group{}, nil))
+	for i := range group {
+		group[i].Name = "groups[]." + group[i].Name
+		if group[i].Name == "groups[].defaults" {
+			group[i].Value = field.Elsewhere{} // the fields of a task have tables of their own
+		}
+	}
+	made(t, "configuration.md", "fields of groups", tableOf(t, group.Schema("")))
+}
+
+// onPage is a list with what the page says of its fields.
+func onPage(list field.List) field.List {
+	list = slices.Clone(list)
+	for i, f := range list {
+		list[i].Doc = cmp.Or(f.Page, f.Doc)
+		if below, is := f.Value.(field.Mapping); is {
+			below.Fields = onPage(below.Fields)
+			list[i].Value = below
+		}
+	}
+	return list
 }
 
 // tableOf is the table of the fields of a mapping.
@@ -88,7 +119,7 @@ func rows(below string, schema *yaml.Node) string {
 		about, unset, _ := strings.Cut(member(field, "description").Value, "Default: ")
 		about, required := strings.CutSuffix(about, "Required.")
 		standard := strings.TrimSuffix(unset, ".")
-		if is := member(field, "default").Value; is != "" {
+		if is := member(field, "default").Value; is != "" && unset == "" {
 			standard = "`" + is + "`"
 		}
 		switch in := strings.TrimSuffix(below, "."); {
@@ -100,7 +131,9 @@ func rows(below string, schema *yaml.Node) string {
 			standard = "none"
 		}
 		about = strings.TrimSuffix(strings.TrimSpace(about), ".")
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, standard, about)
+		if about != "" || len(member(field, "properties").Content) == 0 { // a section may say nothing of itself
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, standard, about)
+		}
 		b.WriteString(rows(name+".", field))
 	}
 	return b.String()

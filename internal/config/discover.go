@@ -15,48 +15,39 @@ import (
 const minInterval = time.Second
 
 // discover reads a group's discover and template, which go together. The template is nil where there is none.
-func (l *listReader) discover(p *parts, s *settings.Settings) (*settings.Discover, *template) {
-	n := p.discover
+func (l groupReader) discover(p *parts) (*settings.Discover, *template) {
+	n, written := p.joined.Get("discover"), p.joined.Get("template")
 	switch {
 	case n == nil:
-		l.Add(p.template, "goes with discover or slots only: it is what runs for each of them")
+		l.Add(written, "goes with discover or slots only: it is what runs for each of them")
 		return nil, nil
 	case n.Shape != decode.Mapping:
 		return nil, nil // the schema's check has said so
-	case p.template == nil && p.node != nil:
+	case written == nil:
 		l.AddAt(n.Place, decode.Under(p.node.Field(), "template"),
 			"is required with discover: it is what runs for each that is found")
 	}
-	d := &settings.Discover{
-		Interval: l.Duration(n.Get("interval"), settings.DefaultInterval),
-		Grace:    l.Duration(n.Get("grace"), settings.DefaultGrace),
-		Limit:    settings.DefaultLimit,
-	}
+	d := &settings.Discover{}
+	d.Fields().Read(n, l.Reader)
 	if d.Interval < minInterval {
 		l.Refuse(n.Get("interval"), "at least "+decode.Short(minInterval))
 	}
-	if limit := n.Get("limit"); limit != nil {
-		d.Limit = l.Count(limit)
-	}
 	d.Lister = l.lister(n)
-	if p.template == nil || p.template.Shape != decode.Mapping {
+	if written == nil || written.Shape != decode.Mapping {
 		return d, nil
 	}
-	node := l.withDefaults(p.template, p.defaults)
-	l.warnOfShell(node)
-	l.warnOfBody(node)
-	l.warnOfJSON(node)
-	t := &template{
-		opts: l.opts, node: node, group: p.name, settings: s, each: variesByName(node), files: discoveredFiles(node),
-	}
+	node := withDefaults(l.opts.Kinds, written, p.joined.Get("defaults"))
+	warnOfNames(&l.Problems, node)
+	t := newTemplate(l.taskReader, p.name, node)
+	t.each, t.files = variesByName(node), discoveredFiles(node)
 	// What is wrong with the template is wrong for any name.
-	t.build(l, node, discover.Found{Name: "x", Partition: "0"})
+	t.build(l.taskReader, node, discover.Found{Name: "x", Partition: "0"})
 	d.Template = t
 	return d, t
 }
 
 // lister reads who is asked: the one field of discover that names a kind.
-func (l *listReader) lister(n *decode.Node) discover.Lister {
+func (l groupReader) lister(n *decode.Node) discover.Lister {
 	var has []discover.Kind
 	for _, kind := range l.opts.Listers.All() {
 		if n.Get(kind.Name()) != nil {
@@ -92,9 +83,7 @@ func discoverFields(d *settings.Discover, from *groupSource, use kind.Use) decod
 	if d.Lister == nil || from.template == nil {
 		return nil
 	}
-	asks := from.discover.over("", decode.Pairs(
-		d.Lister.Kind(), d.Lister.Print(), "interval", d.Interval, "grace", d.Grace, "limit", d.Limit,
-	))
+	asks := from.discover.over("", append(decode.Pairs(d.Lister.Kind(), d.Lister.Print()), d.Fields().Print()...))
 	sample, err := from.template.task(discover.Found{Name: "x", Partition: "0"})
 	if err != nil {
 		return decode.Pairs("discover", asks)

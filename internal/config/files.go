@@ -89,7 +89,7 @@ func isConfigName(name string) bool {
 func readFile(path string) ([]byte, error) {
 	// Opening a FIFO waits for a writer, perhaps for ever.
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("is %s, want a regular file or a directory", kindOf(info.Mode()))
+		return nil, fmt.Errorf("is %s, want a regular file or a directory", formOf(info.Mode()))
 	}
 	f, err := os.Open(path) //nolint:gosec // G304: reading the files that are named is what this is for
 	if err != nil {
@@ -110,8 +110,8 @@ func readAll(r io.Reader) ([]byte, error) {
 	return content, nil
 }
 
-// kindOf says in words what is there instead of a regular file.
-func kindOf(mode fs.FileMode) string {
+// formOf says in words what is there instead of a regular file.
+func formOf(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():
 		return "a directory"

@@ -11,14 +11,28 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
+// groupReader builds the task lists out of nodes.
+type groupReader struct {
+	taskReader
+	names named
+}
+
+// parts is a group as it stands in the files: joined when it is named in several.
+type parts struct {
+	name   string
+	node   *decode.Node // where it is named first
+	tasks  []*decode.Node
+	joined decode.Node // has all fields but name and tasks
+}
+
 // groups builds the groups of all files, in the order in which they are first named.
-func (l *listReader) groups(files []*decode.Node, s *settings.Settings) ([]settings.Group, []groupSource) {
+func (l groupReader) groups(files []*decode.Node) ([]settings.Group, []groupSource) {
 	var all []*parts
 	for _, file := range files {
 		here := map[string]*decode.Node{}
 		for _, n := range file.Get("groups").List() {
 			name := n.Get("name")
-			text := l.matching(settings.IsDNSName, name, "")
+			text := l.name(name)
 			if text == "" || name.Bad {
 				// Its tasks are checked all the same, as a group of their own.
 				all = append(all, &parts{node: n})
@@ -40,100 +54,111 @@ func (l *listReader) groups(files []*decode.Node, s *settings.Settings) ([]setti
 	}
 	groups, sources := make([]settings.Group, len(all)), make([]groupSource, len(all))
 	for i, p := range all {
-		groups[i], sources[i] = l.group(p, s)
+		groups[i], sources[i] = l.group(p)
 	}
 	return groups, sources
 }
 
-// fill adds what one file says of a group. All but its tasks stands in one file.
-func (l *listReader) fill(p *parts, n *decode.Node) {
-	once := func(into **decode.Node, name string, value *decode.Node) {
-		if value == nil {
-			return
-		}
-		if *into != nil {
-			l.Add(value, "group %q has %s in %s as well: it may stand in one file", p.name, name, (*into).Place)
-			return
-		}
-		*into = value
+// name reads the name of a group. The schema lets through what holds "$(", since that may have been a variable; here it
+// is final.
+func (l groupReader) name(n *decode.Node) string {
+	text, ok := l.Value(n)
+	if ok && !settings.IsDNSName(text) {
+		l.Refuse(n, n.Rule.Allowed())
 	}
-	once(&p.cap, "cap", n.Get("cap"))
-	once(&p.selector, "instances", n.At("instances", "selector"))
-	once(&p.defaults, "defaults", n.Get("defaults"))
-	once(&p.discover, "discover", n.Get("discover"))
-	once(&p.template, "template", n.Get("template"))
-	once(&p.weights, "weightFrom", n.Get("weightFrom"))
-	once(&p.slots, "slots", n.Get("slots"))
-	p.tasks = append(p.tasks, n.Get("tasks").List()...)
+	return text
 }
 
-func (l *listReader) group(p *parts, s *settings.Settings) (g settings.Group, from groupSource) {
-	g = settings.Group{Name: p.name, Selector: field.ReadLabels(p.selector, l.Reader)}
-	from = groupSource{written: written{}, discover: written{}}
-	from.written.note("cap", p.cap)
-	from.written.note("instances.selector", p.selector)
-	if n := p.cap; n != nil {
-		limit := l.Count(n)
-		g.Cap = &limit
+// fill adds what one file says of a group. All but its tasks stands in one file.
+func (l groupReader) fill(p *parts, n *decode.Node) {
+	for _, e := range n.Entries {
+		is := content(e.Name, e.Value)
+		switch first := content(e.Name, p.joined.Get(e.Name)); {
+		case e.Name == "name" || is == nil || is.Shape == decode.Void || is.Rule == nil:
+		case e.Name == "tasks":
+			p.tasks = append(p.tasks, is.List()...)
+		case first != nil:
+			l.Add(is, "group %q has %s in %s as well: it may stand in one file", p.name, e.Name, first.Place)
+		default:
+			p.joined.Entries = append(p.joined.Entries, e)
+		}
 	}
+}
+
+// content is what counts of a field of a group: there is nothing in instances but the selector.
+func content(name string, n *decode.Node) *decode.Node {
+	if name == "instances" {
+		return n.Get("selector")
+	}
+	return n
+}
+
+func (l groupReader) group(p *parts) (g settings.Group, from groupSource) {
+	g = settings.Group{Name: p.name}
+	from = groupSource{written: written{}, discover: written{}}
+	fields := settings.GroupFieldsOf(&g, nil)
+	fields.Read(&p.joined, l.Reader)
+	for _, f := range fields {
+		if _, elsewhere := f.Value.(field.Elsewhere); !elsewhere {
+			from.written.note(f.Name, p.joined.Get(f.Name))
+		}
+	}
+	defaults, template := p.joined.Get("defaults"), p.joined.Get("template")
+	slots, asked, weights := p.joined.Get("slots"), p.joined.Get("discover"), p.joined.Get("weightFrom")
 	var lines []string
 	for _, n := range p.tasks {
 		if n.Shape != decode.Mapping {
 			continue // the schema's check has said so
 		}
-		merged := l.withDefaults(n, p.defaults)
-		names := l.taskNames(n, settings.MaxNames-len(g.Tasks))
-		if p.name != "" {
-			l.once(p.name, names)
-		}
-		built := l.tasks(merged, names, p.name, s)
+		merged := withDefaults(l.opts.Kinds, n, defaults)
+		names := taskNames(&l.Problems, n, settings.MaxNames-len(g.Tasks))
+		l.names.once(&l.Problems, p.name, names)
+		built := l.tasks(merged, names, p.name)
 		g.Tasks = append(g.Tasks, built...)
-		from.tasks = append(from.tasks, slices.Repeat([]written{l.taskWritten(merged)}, len(built))...)
+		from.tasks = append(from.tasks, slices.Repeat([]written{taskWritten(l.opts.Kinds, merged)}, len(built))...)
 		lines = append(lines, canonical(merged))
 	}
-	if p.slots != nil {
-		from.written.note("slots", p.slots)
-		from.slots = l.slots(p, &g, s)
-		lines = append(lines, canonicalSlots(p, from.slots))
+	if slots != nil {
+		from.slots = l.slots(p, &g)
+		lines = append(lines, canonicalSlots(slots, from.slots))
 	}
-	if p.discover != nil || p.template != nil && p.slots == nil {
-		g.Discover, from.template = l.discover(p, s)
-		from.discover.note("", p.discover)
-		lines = append(lines, canonicalDiscover(p))
+	if asked != nil || template != nil && slots == nil {
+		g.Discover, from.template = l.discover(p)
+		from.discover.note("", asked)
+		lines = append(lines, canonicalDiscover(&p.joined))
 	}
-	if g.WeightFrom = l.weightFrom(p.weights, &g, from.template); g.WeightFrom != settings.WeightDeclared {
-		lines = append(lines, jsonText(map[string]any{"weightFrom": p.weights.Written()}))
+	if l.checkWeights(weights, &g, from.template); g.WeightFrom != settings.WeightDeclared {
+		lines = append(lines, jsonText(map[string]any{"weightFrom": weights.Written()}))
 	}
-	from.written.note("weightFrom", p.weights)
-	g.Hash = listHash(p.selector, lines)
+	g.Hash = listHash(p.joined.At("instances", "selector"), lines)
 	return g, from
 }
 
-// weightFrom reads what a group's weights come from. Where it is measured of nothing in the group, that is an error.
-func (l *listReader) weightFrom(n *decode.Node, g *settings.Group, found *template) settings.WeightFrom {
-	from := settings.WeightFrom(l.Text(n, string(settings.WeightDeclared)))
+// checkWeights looks at what a group's weights come from. Where it is measured of nothing in the group, that is an
+// error.
+func (l groupReader) checkWeights(n *decode.Node, g *settings.Group, found *template) {
+	from := g.WeightFrom
 	if !from.Measured() || n.IsBad() {
-		return from
+		return
 	}
-	of := settings.Group{WeightFrom: from}
-	measured := slices.ContainsFunc(g.Tasks, func(t tasks.Task) bool { return of.Measures(&t) })
+	measured := slices.ContainsFunc(g.Tasks, func(t tasks.Task) bool { return g.Measures(&t) })
 	if found != nil {
-		k := l.kindOf(found.node)
+		k := kindOf(l.opts.Kinds, found.node)
 		_, subscription := k.(kind.TaskKind)
 		measured = measured || from == settings.WeightLag && subscription ||
 			k != nil && slices.Contains(from.Kinds(), k.Name())
 	}
 	switch {
 	case measured:
-		return from
+		return
 	case from == settings.WeightLag:
 		l.Add(n, "is %s, but the group has no subscription: only these are ever behind, leave it out", n.Quoted())
 	case from == settings.WeightCPU:
-		l.Add(n, "is %s, but the group has no task with exec: only the processor time of these is measured, leave it out",
-			n.Quoted())
+		l.Add(n, "is %s, but the group has no task with exec: only the processor time of these is measured, "+
+			"leave it out", n.Quoted())
 	default:
 		l.Add(n, "is %s, but the group has no task with callback or assign: only these report a load, leave it out",
 			n.Quoted())
 	}
-	return settings.WeightDeclared
+	g.WeightFrom = settings.WeightDeclared
 }

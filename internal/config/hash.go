@@ -20,13 +20,11 @@ func canonical(task *decode.Node) string {
 	return jsonText(map[string]any{"name": text, "task": task.Written()})
 }
 
-// canonicalDiscover is what stands of discover and its template, as canonical is of a task.
-func canonicalDiscover(p *parts) string {
+// canonicalDiscover is what stands of discover and its template in a group, as canonical is of a task.
+func canonicalDiscover(group *decode.Node) string {
 	parts := map[string]any{}
-	for name, n := range map[string]*decode.Node{
-		"discover": p.discover, "template": p.template, "defaults": p.defaults,
-	} {
-		if n != nil {
+	for _, name := range []string{"discover", "template", "defaults"} {
+		if n := group.Get(name); n != nil {
 			parts[name] = n.Written()
 		}
 	}
@@ -34,11 +32,11 @@ func canonicalDiscover(p *parts) string {
 }
 
 // canonicalSlots stands for the slots in the hash of the list; empty where they are wrong.
-func canonicalSlots(p *parts, t *template) string {
+func canonicalSlots(slots *decode.Node, t *template) string {
 	if t == nil {
 		return ""
 	}
-	return jsonText(map[string]any{"slots": p.slots.Written(), "template": t.node.Written()})
+	return jsonText(map[string]any{"slots": slots.Written(), "template": t.node.Written()})
 }
 
 // listHash is the same for the same tasks in any order.

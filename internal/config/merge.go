@@ -11,9 +11,9 @@ import (
 var triggers = []string{"schedule", "every"}
 
 // kindOf is the kind that a task's field names; nil when it has none or several.
-func (l *listReader) kindOf(task *decode.Node) kind.Kind {
+func kindOf(kinds *kind.Set[kind.Kind], task *decode.Node) kind.Kind {
 	var found []kind.Kind
-	for _, k := range l.opts.Kinds.All() {
+	for _, k := range kinds.All() {
 		if task.Get(k.Name()) != nil {
 			found = append(found, k)
 		}
@@ -25,10 +25,10 @@ func (l *listReader) kindOf(task *decode.Node) kind.Kind {
 }
 
 // misplaced are the fields that only some tasks have and that do not go with a task of the kind.
-func (l *listReader) misplaced(k kind.Kind, ticks, schedule bool) []string {
+func misplaced(kinds *kind.Set[kind.Kind], k kind.Kind, ticks, schedule bool) []string {
 	goes := kind.FieldsOfWork()
 	all := slices.Concat(goes.Owned, goes.Ticked)
-	for _, other := range l.opts.Kinds.All() {
+	for _, other := range kinds.All() {
 		all = append(append(all, other.Fields().Owned...), other.Fields().Ticked...)
 	}
 	going := goingWith(k, ticks)
@@ -56,15 +56,15 @@ func goingWith(k kind.Kind, ticks bool) []string {
 // withDefaults is a task's node with its group's defaults: its own fields win, mappings merge, lists replace. A
 // default that does not go with the task, as restart with a schedule, is left out: one group may hold tasks of all
 // kinds.
-func (l *listReader) withDefaults(task, defaults *decode.Node) *decode.Node {
+func withDefaults(kinds *kind.Set[kind.Kind], task, defaults *decode.Node) *decode.Node {
 	if defaults == nil || task.Shape != decode.Mapping {
 		return task
 	}
-	skip := alternatives(task, l.opts.Kinds.Names())
+	skip := alternatives(task, kinds.Names())
 	skip = append(skip, alternatives(task, triggers)...)
 	merged := overlay(task, defaults, skip)
 	schedule := merged.Get("schedule") != nil
-	wrong := l.misplaced(l.kindOf(merged), schedule || merged.Get("every") != nil, schedule)
+	wrong := misplaced(kinds, kindOf(kinds, merged), schedule || merged.Get("every") != nil, schedule)
 	if neverCatchesUp(merged) {
 		wrong = append(wrong, "catchUpWindow")
 	}

@@ -17,48 +17,54 @@ type names struct {
 }
 
 // taskNames expands the braces of a task's name. There is always one name at least, so that the rest is checked.
-func (l *listReader) taskNames(task *decode.Node, limit int) names {
+func taskNames(p *decode.Problems, task *decode.Node, limit int) names {
 	n := task.Get("name")
 	if n == nil || n.Shape != decode.Scalar || n.Bad {
 		return names{node: task}
 	}
 	if !n.Settled {
-		l.Add(n, "%s holds one of the task's own variables, which depend on its name", n.Quoted())
+		p.Add(n, "%s holds one of the task's own variables, which depend on its name", n.Quoted())
 		return names{node: task}
 	}
 	made, err := braceNames(n.Text, max(limit, 0))
 	if err != nil {
-		l.Add(n, "%s %v", n.Quoted(), err)
+		p.Add(n, "%s %v", n.Quoted(), err)
 		return names{node: n}
 	}
 	for _, name := range made {
 		if !settings.IsTaskName(name) {
-			l.reportName(n, name)
+			reportName(p, n, name)
 			return names{node: n}
 		}
 	}
 	return names{node: n, all: made, numbered: hasBraces(n.Text)}
 }
 
-func (l *listReader) reportName(n *decode.Node, name string) {
+func reportName(p *decode.Problems, n *decode.Node, name string) {
 	switch {
 	case strings.Contains(n.Raw, "$(") || name == n.Text:
-		l.Refuse(n, settings.TaskNames)
+		p.Refuse(n, settings.TaskNames)
 	default:
-		l.Add(n, "%s makes the name %q, must be %s", n.Quoted(), variables.Clipped(name), settings.TaskNames)
+		p.Add(n, "%s makes the name %q, must be %s", n.Quoted(), variables.Clipped(name), settings.TaskNames)
 	}
 }
 
-// once refuses tasks that are named twice, one error for each pair of places.
-func (l *listReader) once(group string, made names) {
+// named is where each key GROUP/NAME is written.
+type named map[string]*decode.Node
+
+// once refuses tasks that are named twice, one error for each pair of places. In groups without a name none is.
+func (where named) once(p *decode.Problems, group string, made names) {
+	if group == "" {
+		return
+	}
 	count := map[*decode.Node]int{}
 	example := map[*decode.Node]string{}
 	var order []*decode.Node
 	for _, name := range made.all {
 		key := group + "/" + name
-		first, twice := l.names[key]
+		first, twice := where[key]
 		if !twice {
-			l.names[key] = made.node
+			where[key] = made.node
 			continue
 		}
 		if count[first]++; count[first] == 1 {
@@ -73,6 +79,6 @@ func (l *listReader) once(group string, made names) {
 		if n := count[first] - 1; n > 0 {
 			also += fmt.Sprintf(" (and %d more)", n)
 		}
-		l.Add(made.node, "task %q is named %s: a task stands once in a group", example[first], also)
+		p.Add(made.node, "task %q is named %s: a task stands once in a group", example[first], also)
 	}
 }

@@ -64,50 +64,11 @@ func mappingOf(value any) any {
 }
 
 func (c *Config) fields() decode.Fields {
-	s := c.Settings
-	groups := make([]decode.Fields, len(s.Groups))
-	for i := range s.Groups {
-		groups[i] = groupFields(&s.Groups[i], &c.source.groups[i], s.Lease.Duration)
+	groups := make([]decode.Fields, len(c.Groups))
+	for i := range c.Groups {
+		groups[i] = groupFields(&c.Groups[i], &c.source.groups[i], c.Lease.Duration)
 	}
-	database := decode.TextOrNil(s.Store.Database)
-	if _, outside := c.source.written["store.uri"]; outside && !c.source.databaseNamed {
-		database = nil // it is the URI's
-	}
-	return decode.Pairs(
-		"version", 1,
-		"cluster", s.Cluster,
-		"instance", s.Instance,
-		"zone", s.Zone,
-		"labels", decode.Map(s.Labels),
-		"revision", s.Revision,
-		"maxTasks", s.MaxTasks,
-		"rollout", s.Rollout,
-		"pod", decode.Pairs("uid", s.Pod.UID, "container", s.Pod.Container, "dir", s.Pod.Dir),
-		"store", decode.Pairs("uri", s.Store.Masked(), "database", database),
-		"lease", decode.Pairs("duration", s.Lease.Duration, "renewDeadline", s.Lease.RenewDeadline),
-		"rebalance", decode.Pairs(
-			"settle", s.Rebalance.Settle, "maxMoves", s.Rebalance.MaxMoves,
-			"onRestart", string(s.Rebalance.OnRestart), "restartGrace", s.Rebalance.RestartGrace,
-		),
-		"shutdown", decode.Pairs("timeout", s.Shutdown.Timeout),
-		"server", decode.Pairs(
-			"listen", s.Server.Listen, "advertise", s.Server.Advertise, "hosts", append([]string{}, s.Server.Hosts...),
-			"logs", string(s.Server.Logs), "route", s.Server.Route,
-			"tls", append(tlsFields(s.Server.TLS), decode.Pairs("caFile", s.Server.TLS.CAFile)...),
-		),
-		"app", decode.Pairs(
-			"listen", s.App.Listen, "tokenFile", s.App.TokenFile, "command", decode.WithoutSecretsOf(s.App.Command),
-			"address", s.App.Address,
-		),
-		"admin", decode.Pairs("listen", s.Admin.Listen, "tokensFile", s.Admin.TokensFile, "tls", tlsFields(s.Admin.TLS)),
-		"metrics", decode.Pairs("perTask", s.Metrics.PerTask),
-		"log", decode.Pairs("level", s.Log.Level, "format", s.Log.Format),
-		"groups", groups,
-	)
-}
-
-func tlsFields(t settings.TLS) decode.Fields {
-	return decode.Pairs("certFile", t.CertFile, "keyFile", t.KeyFile)
+	return settings.FieldsOf(c.Settings, groups).Print()
 }
 
 func groupFields(g *settings.Group, from *groupSource, lease time.Duration) decode.Fields {
@@ -115,20 +76,13 @@ func groupFields(g *settings.Group, from *groupSource, lease time.Duration) deco
 	for i, t := range namedTasks(g) {
 		all[i] = from.tasks[i].over("", fieldsOf(t, kind.Use{Ticks: t.Ticks(), Lease: lease}))
 	}
-	shown := decode.Pairs("name", g.Name)
-	if g.Cap != nil {
-		shown = append(shown, decode.Pairs("cap", *g.Cap)...)
+	shows := decode.Pairs("tasks", all)
+	if from.slots != nil {
+		first := g.Tasks[len(namedTasks(g))]
+		shows = append(shows, decode.Pairs("template", from.slots.fields(first, kind.Use{Lease: lease}))...)
 	}
-	if g.WeightFrom.Measured() {
-		shown = append(shown, decode.Pairs("weightFrom", string(g.WeightFrom))...)
-	}
-	if len(g.Selector) > 0 {
-		shown = append(shown, decode.Pairs("instances", decode.Pairs("selector", decode.Map(g.Selector)))...)
-	}
-	shown = append(from.written.over("", shown), decode.Pairs("tasks", all)...)
-	shown = append(shown, slotFields(g, from, kind.Use{Lease: lease})...)
 	if g.Discover != nil {
-		shown = append(shown, discoverFields(g.Discover, from, kind.Use{Lease: lease})...)
+		shows = append(shows, discoverFields(g.Discover, from, kind.Use{Lease: lease})...)
 	}
-	return shown
+	return from.written.over("", settings.GroupFieldsOf(g, shows).Print())
 }

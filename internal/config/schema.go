@@ -21,11 +21,11 @@ import (
 	"github.com/shardctl/shardctl/internal/field"
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/nearest"
+	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// base is the schema less the fields of tasks, and the kinds of tasks and of listers. A line with "(task)", "(kinds)"
-// or "(listers)" stands where these, or their definitions, belong.
+// base is the schema less what is declared elsewhere. A line with the name of that in brackets stands where it belongs.
 //
 //go:embed base.schema.json
 var base string
@@ -33,79 +33,66 @@ var base string
 // Schema is the JSON Schema of a configuration, draft 2020-12, with the kinds of tasks and of listers given; listers
 // may be nil.
 func Schema(kinds *kind.Set[kind.Kind], listers *kind.Set[discover.Kind]) string {
-	var fragments, lists []fragment
+	var works, retries field.List
+	var definitions, lists, listed []string
+	define := func(name, schema string) {
+		works = append(works, field.Field{Name: name, Value: field.Elsewhere{Members: []string{field.Ref(name)}}})
+		definitions = append(definitions, defined(name, schema))
+	}
 	for _, kind := range kinds.All() {
-		fragments = append(fragments, fragment{kind.Name(), kind.Name(), kind.Schema()})
+		define(kind.Name(), kind.Schema())
 	}
 	for _, field := range kind.TaskFields(kinds, false) {
-		fragments = append(fragments, fragment{field.Name, field.Name, field.Schema})
+		define(field.Name, field.Schema)
 	}
-	task := taskFields(fragments, kind.TaskFields(kinds, true))
+	for _, f := range kind.TaskFields(kinds, true) {
+		retries = append(retries, field.Field{Name: f.Name, Value: field.Elsewhere{Schema: f.Schema}})
+	}
 	for _, kind := range listers.All() {
-		lists = append(lists, fragment{kind.Name(), "discover-" + kind.Name(), kind.Schema()})
+		name := "discover-" + kind.Name()
+		lists = append(lists, defined(kind.Name(), "{"+field.Ref(name)+"}"))
+		listed = append(listed, defined(name, kind.Schema()))
 	}
+	task := kind.FieldsOf(&tasks.Task{}, works, retries)
+	schema := insert(base, `"(settings)": "fields"`, settings.FieldsOf(&settings.Settings{}, nil).Blocks())
+	schema = insert(schema, `"(group)": "fields"`, settings.GroupFieldsOf(&settings.Group{}, nil).Blocks())
+	schema = insert(schema, `"(discover)": "fields"`, new(settings.Discover).Fields().Properties())
+	schema = insert(schema, `"(serverTLS)": "definition"`, []string{defined("serverTLS", settings.TLSSchema())})
+	schema = insert(schema, `"(task)": "fields"`, task.Properties())
+	schema = insert(schema, `"(task)": "references"`, references(task))
+	schema = insert(schema, `"(kind)": "definitions"`, definitions)
+	schema = insert(schema, `"(lister)": "definitions"`, listed)
+	return insert(schema, `"(lister)": "fields"`, lists)
+}
+
+// insert is a schema with members in place of each line that is a mark.
+func insert(schema, mark string, members []string) string {
 	var out strings.Builder
-	for line := range strings.Lines(base) {
-		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-		switch strings.TrimSpace(line) {
-		case `"(kinds)": "definitions",`:
-			define(&out, indent, fragments)
-		case `"(task)": "fields"`:
-			out.WriteString(indent + indented(strings.Join(task.Properties(), ",\n"), indent) + "\n")
-		case `"(task)": "references"`:
-			out.WriteString(indent + indented(strings.Join(references(task), ",\n"), indent) + "\n")
-		case `"(listers)": "definitions",`:
-			define(&out, indent, lists)
-		case `"(listers)": "fields",`:
-			refer(&out, indent, lists)
-		default:
+	for line := range strings.Lines(schema) {
+		indent, after, is := strings.Cut(line, mark)
+		switch {
+		case !is:
 			out.WriteString(line)
+		case len(members) > 0:
+			text := strings.Join(members, ",\n")
+			out.WriteString(indent + strings.ReplaceAll(text, "\n", "\n"+indent) + after)
 		}
 	}
 	return out.String()
 }
 
-// taskFields are the fields of a task but its name, with those that kinds bring to it and to its retry.
-func taskFields(kinds []fragment, retry []kind.TaskField) field.List {
-	var works, retries field.List
-	for _, f := range kinds {
-		works = append(works, field.Field{Name: f.field, Value: field.Elsewhere{Schema: f.ref()}})
-	}
-	for _, f := range retry {
-		retries = append(retries, field.Field{Name: f.Name, Value: field.Elsewhere{Schema: f.Schema}})
-	}
-	return kind.FieldsOf(&tasks.Task{}, works, retries)
+// defined is a member of a schema.
+func defined(name, schema string) string {
+	return fmt.Sprintf("%q: %s", name, strings.TrimSpace(schema))
 }
 
 // references are the members of the JSON Schema of a mapping with the fields of a task, as those of the task are.
 func references(task field.List) []string {
 	members := make([]string, len(task))
 	for i, f := range task {
-		members[i] = fmt.Sprintf(`%q: {"$ref": "#/$defs/task/properties/%s"}`, f.Name, f.Name)
+		members[i] = defined(f.Name, `{"$ref": "#/$defs/task/properties/`+f.Name+`"}`)
 	}
 	return members
-}
-
-// fragment is what a kind adds to the schema: a field, and the definition of its value.
-type fragment struct{ field, definition, schema string }
-
-func (f fragment) ref() string { return `{"$ref": "#/$defs/` + f.definition + `"}` }
-
-func define(out *strings.Builder, indent string, all []fragment) {
-	for _, f := range all {
-		fmt.Fprintf(out, "%s%q: %s,\n", indent, f.definition, indented(f.schema, indent))
-	}
-}
-
-func refer(out *strings.Builder, indent string, all []fragment) {
-	for _, f := range all {
-		fmt.Fprintf(out, "%s%q: %s,\n", indent, f.field, f.ref())
-	}
-}
-
-// indented is a fragment of the schema as it stands below others.
-func indented(fragment, indent string) string {
-	return strings.ReplaceAll(strings.TrimSpace(fragment), "\n", "\n"+indent)
 }
 
 // schemas are those compiled, by their kinds. They take more than a megabyte, and go when nothing is read any more.

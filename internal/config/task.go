@@ -15,12 +15,18 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/schedule"
 )
 
+// taskReader builds tasks out of nodes.
+type taskReader struct {
+	fieldReader
+	settings *settings.Settings // of the replica
+}
+
 // tasks builds the tasks that one node makes, once for all its names where they share every field.
-func (l *listReader) tasks(n *decode.Node, made names, group string, s *settings.Settings) []tasks.Task {
-	l.warnOfBody(n)
+func (l taskReader) tasks(n *decode.Node, made names, group string) []tasks.Task {
+	warnOfBody(&l.Problems, n)
 	if len(made.all) == 0 { // the name is wrong: the rest is checked all the same
-		l.Scope, l.AtStart = l.scope(valuesOf(group, "x", "0", s)), nil
-		l.task(n, s)
+		l.Scope, l.AtStart = l.scope(l.valuesOf(group, "x", "0")), nil
+		l.task(n)
 		return nil
 	}
 	var built []tasks.Task
@@ -32,9 +38,9 @@ func (l *listReader) tasks(n *decode.Node, made names, group string, s *settings
 			index = strconv.Itoa(i)
 		}
 		if i == 0 || each {
-			l.Scope = l.scope(valuesOf(group, name, index, s))
+			l.Scope = l.scope(l.valuesOf(group, name, index))
 			l.AtStart = l.atStart(made.numbered, ticks(n), false)
-			shared = l.task(n, s)
+			shared = l.task(n)
 		}
 		t := shared
 		t.Group, t.Name, t.Index = group, name, index
@@ -44,12 +50,14 @@ func (l *listReader) tasks(n *decode.Node, made names, group string, s *settings
 }
 
 // valuesOf are those of a task's own variables that are known when it is read.
-func valuesOf(group, name, index string, s *settings.Settings) variables.Values {
-	return variables.Values{Group: group, Name: name, Key: group + "/" + name, Index: index, Instance: s.Instance}
+func (l taskReader) valuesOf(group, name, index string) variables.Values {
+	return variables.Values{
+		Group: group, Name: name, Key: group + "/" + name, Index: index, Instance: l.settings.Instance,
+	}
 }
 
 // scope finds the variables that are known when a task is read, and the environment's.
-func (l *listReader) scope(of variables.Values) decode.Lookup {
+func (l taskReader) scope(of variables.Values) decode.Lookup {
 	set := of.Set()
 	return func(name string) (string, bool) {
 		if value, ok := set[name]; ok || variables.IsOwn(name) {
@@ -60,7 +68,7 @@ func (l *listReader) scope(of variables.Values) decode.Lookup {
 }
 
 // atStart finds the variables that will be set when a task starts.
-func (l *listReader) atStart(numbered, ticks, discovered bool) decode.Lookup {
+func (l taskReader) atStart(numbered, ticks, discovered bool) decode.Lookup {
 	have := map[variables.Tasks]bool{
 		"": true, variables.Numbered: numbered, variables.Ticked: ticks, variables.Discovered: discovered,
 	}
@@ -84,12 +92,12 @@ func variesByName(n *decode.Node) bool {
 }
 
 // task reads all fields but the name, and fills in what is left out.
-func (l *listReader) task(n *decode.Node, s *settings.Settings) tasks.Task {
+func (l taskReader) task(n *decode.Node) tasks.Task {
 	var t tasks.Task
 	kind.FieldsOf(&t, nil, nil).Read(n, l.Reader)
 	l.checkBackoff(n.Get("backoff"), t.Backoff)
 	l.checkBackoff(n.At("retry", "backoff"), t.Retry.Backoff)
-	k := l.kindOf(n)
+	k := kindOf(l.opts.Kinds, n)
 	l.triggers(n, k)
 	if k == nil {
 		l.addNotOne(n)
@@ -104,12 +112,12 @@ func (l *listReader) task(n *decode.Node, s *settings.Settings) tasks.Task {
 	}
 	t.Runner = runner
 	l.AddFieldErrors(runs,
-		runner.Validate(kind.Use{Ticks: ticks(n), Lease: s.Lease.Duration, Callbacks: l.opts.Callbacks}))
+		runner.Validate(kind.Use{Ticks: ticks(n), Lease: l.settings.Lease.Duration, Callbacks: l.opts.Callbacks}))
 	return t.WithDefaults()
 }
 
 // addNotOne says that a task has not exactly one of the kinds.
-func (l *listReader) addNotOne(n *decode.Node) {
+func (l taskReader) addNotOne(n *decode.Node) {
 	names := l.opts.Kinds.Names()
 	has := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return n.Get(name) == nil })
 	switch {
@@ -123,7 +131,7 @@ func (l *listReader) addNotOne(n *decode.Node) {
 }
 
 // checkBackoff refuses a first delay that is longer than the longest.
-func (l *listReader) checkBackoff(n *decode.Node, is tasks.Backoff) {
+func (l taskReader) checkBackoff(n *decode.Node, is tasks.Backoff) {
 	switch {
 	case is.Initial <= is.Max:
 	case n.Get("max") != nil:
@@ -134,13 +142,13 @@ func (l *listReader) checkBackoff(n *decode.Node, is tasks.Backoff) {
 }
 
 // triggers refuses fields that do not go with the task, and reads schedules.
-func (l *listReader) triggers(n *decode.Node, k kind.Kind) {
+func (l taskReader) triggers(n *decode.Node, k kind.Kind) {
 	schedule, every := n.Get("schedule"), n.Get("every")
 	ticks := schedule != nil || every != nil
 	if schedule != nil && every != nil {
 		l.AddAt(every.Place, every.Field(), "is set together with schedule: a task has one of them, or neither")
 	}
-	for _, name := range l.misplaced(k, ticks, schedule != nil) {
+	for _, name := range misplaced(l.opts.Kinds, k, ticks, schedule != nil) {
 		if field := n.Get(name); field != nil && !field.Bad {
 			l.Add(field, "%s", whyMisplaced(name, k, ticks))
 		}
@@ -180,7 +188,7 @@ func whyMisplaced(name string, k kind.Kind, ticks bool) string {
 	}
 }
 
-func (l *listReader) schedule(n, timeZone *decode.Node) {
+func (l taskReader) schedule(n, timeZone *decode.Node) {
 	zone := l.Text(timeZone, "")
 	if _, err := schedule.Parse("@daily", zone); err != nil {
 		l.Refuse(timeZone, "a name of the IANA database such as Europe/Berlin, or UTC")
@@ -202,10 +210,10 @@ func (l *listReader) schedule(n, timeZone *decode.Node) {
 }
 
 // taskWritten is what of a task came from outside; what it runs stays as it is written anyway.
-func (l *listReader) taskWritten(n *decode.Node) written {
+func taskWritten(kinds *kind.Set[kind.Kind], n *decode.Node) written {
 	var w written
 	for _, e := range n.Entries {
-		if _, runs := l.opts.Kinds.Lookup(e.Name); e.Name == "name" || runs && e.Value.Shape != decode.Scalar {
+		if _, runs := kinds.Lookup(e.Name); e.Name == "name" || runs && e.Value.Shape != decode.Scalar {
 			continue
 		}
 		if w == nil {

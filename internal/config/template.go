@@ -24,6 +24,10 @@ type template struct {
 	files    []string // the fields that name files by what is found
 }
 
+func newTemplate(l taskReader, group string, node *decode.Node) *template {
+	return &template{opts: l.opts, node: node, group: group, settings: l.settings}
+}
+
 // Tasks implements [settings.Template].
 func (t *template) Tasks(found []discover.Found) (made []tasks.Task, refused error) {
 	made = make([]tasks.Task, 0, len(found))
@@ -57,7 +61,7 @@ func (t *template) task(f discover.Found) (tasks.Task, error) {
 		return tasks.Task{}, err
 	}
 	node := t.node.Clone() // what is wrong for one name is not for the next
-	l := &listReader{fieldReader: fieldReader{&decode.Reader{}, t.opts}}
+	l := taskReader{fieldReader{&decode.Reader{}, t.opts}, t.settings}
 	made := t.build(l, node, f)
 	if len(l.Errs) > 0 {
 		return tasks.Task{}, l.Errs[0]
@@ -66,12 +70,12 @@ func (t *template) task(f discover.Found) (tasks.Task, error) {
 }
 
 // build reads the fields, which count for any name if none of them varies.
-func (t *template) build(l *listReader, node *decode.Node, f discover.Found) tasks.Task {
-	of := valuesOf(t.group, discover.TaskName(f.Name, f.Partition), "", t.settings)
+func (t *template) build(l taskReader, node *decode.Node, f discover.Found) tasks.Task {
+	of := l.valuesOf(t.group, discover.TaskName(f.Name, f.Partition), "")
 	of.Discovered, of.Partition = f.Name, f.Partition
 	l.Scope = l.scope(of)
 	l.AtStart = l.atStart(false, ticks(node), true)
-	return l.task(node, t.settings)
+	return l.task(node)
 }
 
 // named is a task of the template for one that was found. Its labels and its weight win over the template's.
@@ -97,7 +101,7 @@ func (t *template) named(task tasks.Task, f discover.Found) tasks.Task {
 func (t *template) fields(sample tasks.Task, use kind.Use) decode.Fields {
 	use.Ticks = sample.Ticks()
 	shown := slices.DeleteFunc(fieldsOf(sample, use), func(f decode.Field) bool { return f.Name == "name" })
-	if w := (&listReader{fieldReader: fieldReader{opts: t.opts}}).taskWritten(t.node); w != nil {
+	if w := taskWritten(t.opts.Kinds, t.node); w != nil {
 		shown = w.over("", shown)
 	}
 	return asWritten(shown, t.node)

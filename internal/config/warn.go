@@ -10,17 +10,25 @@ import (
 	"github.com/shardctl/shardctl/internal/variables"
 )
 
+// warnOfNames warns of what a template does with a name that somebody else gave, and of its body.
+func warnOfNames(p *decode.Problems, template *decode.Node) {
+	warnOfShell(p, template)
+	warnOfBody(p, template)
+	warnOfJSON(p, template)
+}
+
 // warnOfBody warns of the body of a tick's request that differs after a fail-over: its Idempotency-Key is the same, and
 // who compares bodies, as the draft of that header wants, refuses the second one.
-func (l *listReader) warnOfBody(task *decode.Node) {
+func warnOfBody(p *decode.Problems, task *decode.Node) {
 	if !ticks(task) {
 		return
 	}
 	warn := func(n *decode.Node) {
 		for _, name := range []string{variables.FencingToken, variables.Instance, variables.Session} {
 			if n.Uses(name) {
-				l.Warn(n, "holds $(%s), which changes when another replica repeats a tick under the same Idempotency-Key, "+
-					"and a receiver may refuse another body: leave it out, headers have the token and the instance", name)
+				p.Warn(n, "holds $(%s), which changes when another replica repeats a tick under the same "+
+					"Idempotency-Key, and a receiver may refuse another body: leave it out, headers have the token "+
+					"and the instance", name)
 			}
 		}
 	}
@@ -30,13 +38,13 @@ func (l *listReader) warnOfBody(task *decode.Node) {
 
 // warnOfJSON warns of a name that somebody else gave in JSON that is written as a text: one with a quotation mark in it
 // may add fields.
-func (l *listReader) warnOfJSON(task *decode.Node) {
+func warnOfJSON(p *decode.Problems, task *decode.Node) {
 	body := task.At("http", "body")
 	if body == nil || !strings.HasPrefix(strings.TrimSpace(body.Raw), "{") || !body.Uses(variables.DiscoveredName) {
 		return
 	}
-	l.Warn(body, "puts $(DISCOVERED_NAME) into JSON as it is, and a name with a quotation mark changes what that says: "+
-		"write the fields under http.json, where each text is encoded")
+	p.Warn(body, "puts $(DISCOVERED_NAME) into JSON as it is, and a name with a quotation mark changes what that "+
+		"says: write the fields under http.json, where each text is encoded")
 }
 
 var shells = []string{"sh", "ash", "bash", "dash", "ksh", "mksh", "zsh", "fish"}
@@ -46,15 +54,16 @@ var isScript = regexp.MustCompile(`^-[a-zA-Z]*c[a-zA-Z]*$`)
 
 // warnOfShell warns of a name that somebody else gave and that a shell reads as a part of its script: a topic, or a
 // line of a list, could then hold commands.
-func (l *listReader) warnOfShell(task *decode.Node) {
+func warnOfShell(p *decode.Problems, task *decode.Node) {
 	for _, command := range []*decode.Node{task.At("exec", "command"), task.At("deliver", "exec", "command")} {
 		script := shellScript(command.List())
 		if script != nil && strings.Contains(script.Raw, "$(DISCOVERED_NAME") {
-			l.Warn(script,
+			p.Warn(script,
 				"puts $(DISCOVERED_NAME) into a shell's script, and a name that holds shell syntax is executed: "+
-					`write "$DISCOVERED_NAME" there, which is in the environment, or make it an argument after the script`)
+					`write "$DISCOVERED_NAME" there, which is in the environment, or make it an argument after the `+
+					"script")
 		}
-		l.warnOfCode(command.List())
+		warnOfCode(p, command.List())
 	}
 }
 
@@ -87,7 +96,7 @@ var interpreters = []interpreter{
 }
 
 // warnOfCode warns of a name that somebody else gave in code that another interpreter than a shell reads.
-func (l *listReader) warnOfCode(command []*decode.Node) {
+func warnOfCode(p *decode.Problems, command []*decode.Node) {
 	for i, program := range command {
 		name := strings.TrimRight(path.Base(program.Raw), "0123456789.")
 		for _, in := range interpreters {
@@ -96,8 +105,9 @@ func (l *listReader) warnOfCode(command []*decode.Node) {
 			}
 			for _, code := range in.code(command[i+1:]) {
 				if code.Uses(variables.DiscoveredName) {
-					l.Warn(code, "puts $(DISCOVERED_NAME) into code that %s reads, and a name that holds code is executed: "+
-						"read DISCOVERED_NAME from the environment there, or make it an argument after the code", name)
+					p.Warn(code, "puts $(DISCOVERED_NAME) into code that %s reads, and a name that holds code is "+
+						"executed: read DISCOVERED_NAME from the environment there, or make it an argument after the "+
+						"code", name)
 				}
 			}
 			return

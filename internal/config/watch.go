@@ -30,8 +30,8 @@ type Watcher struct {
 	Paths   []string // as for [Load]
 	Options Options  // as for [Load]
 	// Applied is called with the configuration to go on with: Current with new task lists. restart names the fields
-	// outside the task lists that have changed as well, and wait for a restart; such as lease.duration. It is called also
-	// when a refused configuration is good again, and after each Trigger.
+	// outside the task lists that have changed as well, and wait for a restart; such as lease.duration. It is called
+	// also when a refused configuration is good again, and after each Trigger.
 	Applied func(c *Config, restart []string)
 	// Refused is called when the configuration cannot be used, with [decode.Errors]; the last good one stays.
 	Refused func(err error)

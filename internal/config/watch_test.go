@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/settings"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -452,6 +454,21 @@ func TestChangedNamesFields(t *testing.T) {
 	other := load(t, "store: {uri: 'sqlite:b.db'}\n")
 	if got := changed(before.Settings, other.Settings); !slices.Equal(got, []string{"store.uri"}) {
 		t.Errorf("another store changes %v", got)
+	}
+}
+
+// What is live is what a running replica goes on with after a reload.
+func TestLiveSettingsAreTakenUp(t *testing.T) {
+	before, after := new(settings.Settings), new(settings.Settings)
+	for _, f := range settings.FieldsOf(after, nil) {
+		if to := reflect.ValueOf(f.Value).FieldByName("To"); f.Live && to.IsValid() {
+			to.Elem().SetInt(7)
+		}
+	}
+	after.Groups = []settings.Group{{Name: "g"}}
+	merged := (&Config{Settings: before}).withLists(&Config{Settings: after})
+	if !reflect.DeepEqual(merged.Settings, after) {
+		t.Errorf("got %+v, want %+v", merged.Settings, after)
 	}
 }
 

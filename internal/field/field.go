@@ -7,6 +7,7 @@ package field
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -23,6 +24,8 @@ type Field struct {
 	Value Value
 	// Doc is what it means, in sentences. It may hold code in backquotes.
 	Doc string
+	// Page is what the page of the configuration says in its place; empty: the same.
+	Page string
 	// Unset is what holds where the field is left out, in words. Empty: its default, or nothing.
 	Unset string
 	// With says which tasks have the field, of fields of a task.
@@ -31,7 +34,8 @@ type Field struct {
 	Live bool
 	// Off says that the field has no effect beside the others as they are. It is not printed.
 	Off bool
-	// Shown says that the field is shown wherever its task is: in answers of the API, on the page, by the command line.
+	// Shown says that the field is shown wherever its task or its group is: in answers of the API and on the page, and
+	// of a task by describe.
 	Shown bool
 }
 
@@ -62,8 +66,8 @@ func (l List) Names(with With) []string {
 }
 
 // Value is what may stand in a field, and the variable that holds it: [Text], [Texts], [Patterns], [Map], [Labels],
-// [Number], [Numbers], [Duration], [Truth], [Mapping], or [Elsewhere]. A variable that is zero stands for the field's
-// default.
+// [Literal], [Literals], [Number], [Optional], [Counter], [Numbers], [Duration], [Truth], [Mapping], or [Elsewhere]. A
+// variable that is zero stands for the field's default.
 type Value interface {
 	// read reads n, which is nil where the field is left out.
 	read(n *decode.Node, r *decode.Reader)
@@ -73,9 +77,17 @@ type Value interface {
 	print() any
 	// expand replaces the variables, and checks what they hold.
 	expand(e *expander, field string)
-	// schema are the members of its JSON Schema.
-	schema() []string
+	// holds is the value itself, to compare it.
+	holds() any
+	// schema are the members of its JSON Schema; what has a description and is longer than width takes several lines.
+	schema(width int) []string
 }
+
+// settled is what is of values that are read once and for all, and of those that something else checks and expands.
+type settled struct{}
+
+func (settled) check() []decode.FieldError { return nil }
+func (settled) expand(*expander, string)   {}
 
 // Parse reads all fields of n, which has no others, and checks that the variables in their texts will be set.
 func (l List) Parse(n *decode.Node, r *decode.Reader) {
@@ -108,6 +120,43 @@ func (l List) Print() decode.Fields {
 		}
 	}
 	return fields
+}
+
+// Shown are the fields that are shown, by name, as a configuration has them; nil where there are none.
+func (l List) Shown() map[string]string {
+	shown := slices.DeleteFunc(slices.Clone(l), func(f Field) bool { return !f.Shown })
+	if len(shown) == 0 {
+		return nil
+	}
+	all := make(map[string]string, len(shown))
+	for _, f := range shown.Print() {
+		all[f.Name] = fmt.Sprint(f.Value)
+	}
+	return all
+}
+
+// Changed names the fields that are not live and hold something else than in before, the same list of another value. A
+// field of a mapping in the list is named with it, as in lease.duration, and what is below that counts as a whole.
+func (l List) Changed(before List) []string {
+	var names []string
+	for i, f := range l {
+		if below, is := f.Value.(Mapping); is {
+			for j, in := range below.Fields {
+				if old := before[i].Value.(Mapping).Fields[j]; in.changed(old) {
+					names = append(names, f.Name+"."+in.Name)
+				}
+			}
+			continue
+		}
+		if f.changed(before[i]) {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+func (f Field) changed(before Field) bool {
+	return !f.Live && !reflect.DeepEqual(f.Value.holds(), before.Value.holds())
 }
 
 // Expand replaces the variables in all fields by what expand gives, fills in defaults, and checks the result. All that

@@ -15,7 +15,10 @@ var (
 func IsLabelValue(text string) bool { return labelValue.MatchString(text) }
 
 // Labels is a mapping of the names of labels to their values.
-type Labels struct{ To *map[string]string }
+type Labels struct {
+	settled
+	To *map[string]string
+}
 
 func (l Labels) read(n *decode.Node, r *decode.Reader) { *l.To = ReadLabels(n, r) }
 
@@ -38,7 +41,6 @@ func ReadLabels(n *decode.Node, r *decode.Reader) map[string]string {
 	return labels
 }
 
-func (Labels) check() []decode.FieldError { return nil }
-func (l Labels) print() any               { return decode.Map(*l.To) }
-func (Labels) expand(*expander, string)   {}
-func (Labels) schema() []string           { return []string{`"$ref": "#/$defs/labels"`} }
+func (l Labels) print() any        { return decode.Map(*l.To) }
+func (l Labels) holds() any        { return *l.To }
+func (Labels) schema(int) []string { return []string{Ref("labels")} }

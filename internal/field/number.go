@@ -17,6 +17,7 @@ type Number struct {
 	Default  int
 	Min, Max int
 	Must     string // what it may be, in words; empty: a whole number from Min to Max
+	Type     string // the definition in the schema that says so; empty: the schema of the field does
 }
 
 func (f Number) read(n *decode.Node, r *decode.Reader) {
@@ -47,14 +48,59 @@ func (f Number) print() any { return f.value() }
 
 func (f Number) expand(*expander, string) { *f.To = f.value() }
 
-func (f Number) schema() []string {
-	return append(integer(f.must(), f.Min, f.Max), member("default", f.Default))
+func (f Number) holds() any { return *f.To }
+
+func (f Number) schema(int) []string {
+	members := integer(f.must(), f.Min, f.Max)
+	if f.Type != "" {
+		members = []string{Ref(f.Type)}
+	}
+	if f.Default < f.Min {
+		return members // 0 stands for none, and cannot be written
+	}
+	return append(members, member("default", f.Default))
 }
 
 func integer(must string, least, most int) []string {
 	return []string{orVariable(member("$comment", must), `"type": "integer"`,
 		member("minimum", least), member("maximum", most))}
 }
+
+// Optional is a whole number of a type that the schema defines. nil: it is left out, which is not 0.
+type Optional struct {
+	settled
+	To   **int
+	Type string
+}
+
+func (f Optional) read(n *decode.Node, r *decode.Reader) {
+	if n != nil {
+		number := r.Count(n)
+		*f.To = &number
+	}
+}
+
+func (f Optional) print() any {
+	if *f.To == nil {
+		return nil
+	}
+	return **f.To
+}
+
+func (f Optional) holds() any          { return *f.To }
+func (f Optional) schema(int) []string { return []string{Ref(f.Type)} }
+
+// Counter is a whole number from 0 of a type that the schema defines, up to 2^53. The default is 0.
+type Counter struct {
+	settled
+	To   *int64
+	Type string
+}
+
+func (f Counter) read(n *decode.Node, r *decode.Reader) { *f.To = r.Number(n) }
+func (f Counter) print() any                            { return *f.To }
+func (f Counter) holds() any                            { return *f.To }
+func (f Counter) schema(int) []string                   { return []string{Ref(f.Type), member("default", 0)} }
 
 // Numbers are a list of numbers from 0, each of which stands there once.
 type Numbers struct{ To *[]int32 }
@@ -88,8 +134,9 @@ func (f Numbers) print() any {
 }
 
 func (f Numbers) expand(*expander, string) {}
+func (f Numbers) holds() any               { return *f.To }
 
-func (f Numbers) schema() []string {
+func (f Numbers) schema(int) []string {
 	return []string{
 		`"$comment": "a list of whole numbers from 0"`, `"type": "array"`,
 		`"items": ` + object(integer("a whole number from 0 to 2147483647", 0, math.MaxInt32)...),
@@ -134,19 +181,31 @@ func (f Duration) print() any { return decode.Short(f.value()) }
 
 func (f Duration) expand(*expander, string) { *f.To = f.value() }
 
-func (f Duration) schema() []string {
-	members := []string{`"$ref": "#/$defs/duration"`}
+func (f Duration) holds() any { return *f.To }
+
+func (f Duration) schema(int) []string {
+	members := []string{Ref("duration")}
 	if f.Default != 0 || f.Zero {
 		members = append(members, member("default", decode.Short(f.Default)))
 	}
 	return members
 }
 
-// Truth is true or false.
-type Truth struct{ To *bool }
+// Truth is true or false; false where it is left out.
+type Truth struct {
+	settled
+	To    *bool
+	Named bool // the schema names its default
+}
 
 func (f Truth) read(n *decode.Node, r *decode.Reader) { *f.To = r.Truth(n) }
-func (f Truth) check() []decode.FieldError            { return nil }
 func (f Truth) print() any                            { return *f.To }
-func (f Truth) expand(*expander, string)              {}
-func (f Truth) schema() []string                      { return []string{`"$ref": "#/$defs/bool"`} }
+func (f Truth) holds() any                            { return *f.To }
+
+func (f Truth) schema(int) []string {
+	members := []string{Ref("bool")}
+	if f.Named {
+		members = append(members, member("default", false))
+	}
+	return members
+}

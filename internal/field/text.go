@@ -63,7 +63,9 @@ func (t Text) expand(e *expander, field string) {
 	}
 }
 
-func (t Text) schema() []string {
+func (t Text) holds() any { return *t.To }
+
+func (t Text) schema(int) []string {
 	var members []string
 	switch {
 	case t.OneOf != nil:
@@ -71,7 +73,7 @@ func (t Text) schema() []string {
 	case t.Pattern != "":
 		members = []string{member("$comment", t.Must), `"type": "string"`, member("pattern", t.Pattern)}
 	default:
-		members = []string{`"$ref": "#/$defs/text"`}
+		members = []string{Ref("text")}
 	}
 	if t.Default != "" {
 		members = append(members, member("default", t.Default))
@@ -132,7 +134,9 @@ func (t Texts) expand(e *expander, field string) {
 	}
 }
 
-func (t Texts) schema() []string {
+func (t Texts) holds() any { return *t.To }
+
+func (t Texts) schema(int) []string {
 	return []string{
 		member("$comment", "a list of "+t.Form+", or "+t.Form+" with commas between"),
 		`"type": ["array", "string"]`, `"items": {"$ref": "#/$defs/text"}`,
@@ -154,14 +158,16 @@ func addresses(texts ...string) []string {
 }
 
 // Patterns are a list of patterns of names, or one in its place. They are checked and expanded elsewhere.
-type Patterns struct{ To *[]string }
+type Patterns struct {
+	settled
+	To *[]string
+}
 
 func (p Patterns) read(n *decode.Node, r *decode.Reader) { *p.To = r.TextOrList(n) }
-func (p Patterns) check() []decode.FieldError            { return nil }
 func (p Patterns) print() any                            { return *p.To }
-func (p Patterns) expand(*expander, string)              {}
+func (p Patterns) holds() any                            { return *p.To }
 
-func (p Patterns) schema() []string {
+func (p Patterns) schema(int) []string {
 	return []string{
 		`"$comment": "a pattern of names, or a list of them"`,
 		`"type": ["array", "string"]`, `"items": {"$ref": "#/$defs/text"}`,
@@ -169,10 +175,12 @@ func (p Patterns) schema() []string {
 }
 
 // Map is a mapping of names to texts. The texts are checked and expanded elsewhere.
-type Map struct{ To *map[string]string }
+type Map struct {
+	settled
+	To *map[string]string
+}
 
 func (m Map) read(n *decode.Node, r *decode.Reader) { *m.To = r.Texts(n) }
-func (m Map) check() []decode.FieldError            { return nil }
 func (m Map) print() any                            { return decode.Map(decode.WithoutSecretsIn(*m.To)) }
-func (m Map) expand(*expander, string)              {}
-func (m Map) schema() []string                      { return []string{`"$ref": "#/$defs/texts"`} }
+func (m Map) holds() any                            { return *m.To }
+func (m Map) schema(int) []string                   { return []string{Ref("texts")} }

@@ -152,8 +152,8 @@ const (
 	ServeLogsNo   ServeLogs = "false"
 )
 
-// ShowsOutput reports whether server.listen shows what tasks write: with admin.tokensFile to those with a token, without
-// it to all.
+// ShowsOutput reports whether server.listen shows what tasks write: with admin.tokensFile to those with a token,
+// without it to all.
 func (s *Settings) ShowsOutput() bool {
 	switch s.Server.Logs {
 	case ServeLogsYes:
