@@ -1,7 +1,6 @@
 package kind
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/shardctl/shardctl/internal/field"
@@ -140,18 +139,13 @@ func Declared(t *tasks.Task) map[string]string {
 	if !anyShown {
 		return nil
 	}
-	return declared(FieldsOf(t, nil, nil), t.Ticks())
+	return FieldsOf(t, nil, nil).For(withTicks(t.Ticks())).Shown()
 }
 
-func declared(fields field.List, ticks bool) map[string]string {
-	with := field.Owned
+// withTicks says which fields a task has by whether it is fired at ticks.
+func withTicks(ticks bool) field.With {
 	if ticks {
-		with = field.Ticked
+		return field.Ticked
 	}
-	fields = slices.DeleteFunc(fields.For(with), func(f field.Field) bool { return !f.Shown })
-	all := make(map[string]string, len(fields))
-	for _, f := range fields.Print() {
-		all[f.Name] = fmt.Sprint(f.Value)
-	}
-	return all
+	return field.Owned
 }

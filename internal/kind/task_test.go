@@ -95,7 +95,7 @@ func TestDeclared(t *testing.T) {
 	for ticks, want := range map[bool]string{
 		false: "map[contact:a@example.org hook:https://u:xxxxx@h/]", true: "map[contact:a@example.org]",
 	} {
-		if got := fmt.Sprint(declared(fields, ticks)); got != want {
+		if got := fmt.Sprint(fields.For(withTicks(ticks)).Shown()); got != want {
 			t.Errorf("with ticks: %t: got %s, want %s", ticks, got, want)
 		}
 	}

@@ -327,7 +327,7 @@ func sameGroup(a, b *api.Group) bool {
 	return a.Name == b.Name && a.TaskCounts == b.TaskCounts && a.Imbalance == b.Imbalance &&
 		sameValue(a.Cap, b.Cap) && sameValue(a.Capacity, b.Capacity) && sameValue(a.Headroom, b.Headroom) &&
 		slices.Equal(a.Overrides, b.Overrides) && sameDiscovery(a.Discovery, b.Discovery) &&
-		sameValue(a.Weights, b.Weights) && a.Slots == b.Slots
+		sameValue(a.Weights, b.Weights) && a.Slots == b.Slots && maps.Equal(a.Declared, b.Declared)
 }
 
 // sameDiscovery leaves out when a look last succeeded, which would be the only news of an idle cluster.

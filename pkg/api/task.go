@@ -74,6 +74,9 @@ type Group struct {
 
 	Discovery *Discovery `json:"discovery"` // what its discover has found; nil: it discovers no tasks
 	Weights   *Weights   `json:"weights"`   // what its tasks are weighed by; nil: what is declared
+
+	// other fields that the configuration has of it, as they are written there; nil: none of those that are shown
+	Declared map[string]string `json:"declared,omitempty"`
 }
 
 // Weights says what a group's tasks are weighed by, other than what is declared.

@@ -77,7 +77,8 @@ function drawGroups() {
       el("div", "taken", capacityBar(g), el("span", "soft", taken(g))),
       el("p", "states", STATES.filter((s) => g[s]).map((s) => el("a", { href: href({ group: g.name, state: s }), class: "state " + s }, MARKS[s] + " " + g[s] + " " + s))),
       el("p", "nums", num("cap", orNone(g.cap)), num("capacity", orNone(g.capacity)),
-        num("headroom", orNone(g.headroom), g.headroom !== null && g.headroom < 0 ? "bad" : ""), num("imbalance", g.imbalance)),
+        num("headroom", orNone(g.headroom), g.headroom !== null && g.headroom < 0 ? "bad" : ""), num("imbalance", g.imbalance),
+        ...Object.entries(g.declared || {}).map(([k, v]) => num(k, v))),
       buttons("groups", g.name, offered("groups", g)),
       g.overrides.length ? el("p", "asked", asked(g.overrides)) : null,
     ].filter(Boolean));
