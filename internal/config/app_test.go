@@ -15,11 +15,15 @@ func TestApp(t *testing.T) {
 		t.Errorf("without app: %+v", s.App)
 	}
 	for text, want := range map[string]settings.App{
-		`{listen: "unix:/run/app.sock"}`:                        {Listen: "unix:/run/app.sock"},
-		`{listen: "127.0.0.1:8082", tokenFile: t}`:              {Listen: "127.0.0.1:8082", TokenFile: "t"},
-		`{listen: "localhost:8082", command: [a, b]}`:           {Listen: "localhost:8082", Command: []string{"a", "b"}},
-		`{address: "$(POD_IP):9000"}`:                           {Address: "10.1.2.3:9000"},
-		`{listen: "unix:/$(WORD)", command: [a, "$(TWENTY)x"]}`: {Listen: "unix:/twenty", Command: []string{"a", "20x"}},
+		`{listen: "unix:/run/app.sock"}`:           {Listen: "unix:/run/app.sock"},
+		`{listen: "127.0.0.1:8082", tokenFile: t}`: {Listen: "127.0.0.1:8082", TokenFile: "t"},
+		`{listen: "localhost:8082", command: [a, b]}`: {
+			Listen: "localhost:8082", Command: []string{"a", "b"},
+		},
+		`{address: "$(POD_IP):9000"}`: {Address: "10.1.2.3:9000"},
+		`{listen: "unix:/$(WORD)", command: [a, "$(TWENTY)x"]}`: {
+			Listen: "unix:/twenty", Command: []string{"a", "20x"},
+		},
 	} {
 		if got := load(t, minimal+"app: "+text+"\n").App; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %+v, want %+v", text, got, want)
@@ -29,9 +33,11 @@ func TestApp(t *testing.T) {
 
 func TestAppIsChecked(t *testing.T) {
 	for text, want := range map[string]string{
-		`{listen: "unix:app.sock"}`:                            `a.yaml:2:15: app.listen: is "unix:app.sock", must be unix:`,
-		`{listen: "unix:/` + strings.Repeat("x", 90) + `"}`:    "an absolute path of at most 90 bytes",
-		`{listen: "0.0.0.0:8082", tokenFile: t}`:               `"0.0.0.0:8082", must be unix:/PATH, or HOST:PORT on loopback`,
+		`{listen: "unix:app.sock"}`: `a.yaml:2:15: app.listen: is "unix:app.sock", ` +
+			"must be unix:",
+		`{listen: "unix:/` + strings.Repeat("x", 90) + `"}`: "an absolute path of at most 90 bytes",
+		`{listen: "0.0.0.0:8082", tokenFile: t}`: `"0.0.0.0:8082", ` +
+			"must be unix:/PATH, or HOST:PORT on loopback",
 		`{listen: ":8082", tokenFile: t}`:                      `app.listen: is ":8082", must be`,
 		`{listen: "127.0.0.1", tokenFile: t}`:                  `app.listen: is "127.0.0.1", must be`,
 		`{listen: "127.0.0.1:0", tokenFile: t}`:                "on loopback with a port that is not 0",

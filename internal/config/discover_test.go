@@ -159,7 +159,8 @@ func TestHashOfDiscover(t *testing.T) {
 }
 
 func TestWithDiscovered(t *testing.T) {
-	s := loadText(t, discoverHead+"    template: {exec: {command: [a]}}\n    tasks: [{name: own, exec: {command: [a]}}]\n")
+	s := loadText(t, discoverHead+"    template: {exec: {command: [a]}}\n"+
+		"    tasks: [{name: own, exec: {command: [a]}}]\n")
 	more := s.WithDiscovered(map[string][]tasks.Task{"g": {{Identity: tasks.Identity{Group: "g", Name: "found"}}}})
 	if len(more.Groups[0].Tasks) != 2 || len(s.Groups[0].Tasks) != 1 || more.Groups[0].Hash != s.Groups[0].Hash {
 		t.Errorf("tasks are %+v, and were %+v", more.Groups[0].Tasks, s.Groups[0].Tasks)

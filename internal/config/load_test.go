@@ -101,8 +101,8 @@ groups:
 	if s.Store.URI != "mongodb://u:hunter2@h1:27017,[::1]:27018/orders?w=1" || s.Store.Database != "orders" {
 		t.Errorf("store %+v", s.Store)
 	}
-	if s.Zone != "eu-1" || s.MaxTasks != 20 || s.Revision != 20 || s.Lease.Duration != time.Hour || !s.Metrics.PerTask ||
-		!s.Server.Route {
+	if s.Zone != "eu-1" || s.MaxTasks != 20 || s.Revision != 20 || s.Lease.Duration != time.Hour ||
+		!s.Metrics.PerTask || !s.Server.Route {
 		t.Errorf("got %+v", s)
 	}
 	if want := map[string]string{"a": "20", "b": "", "c": "no"}; !maps.Equal(s.Labels, want) {

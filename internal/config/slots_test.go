@@ -22,8 +22,8 @@ func TestSlotsAreTasksOfTheTemplate(t *testing.T) {
 	}
 	for i, task := range g.Tasks[1:] {
 		number := strconv.Itoa(i)
-		if task.Name != "slot-00"+number || task.Index != number || task.Labels["number"] != number || task.Weight != 2 ||
-			task.Group != "g" || task.Discovered != (tasks.Discovered{}) {
+		if task.Name != "slot-00"+number || task.Index != number || task.Labels["number"] != number ||
+			task.Weight != 2 || task.Group != "g" || task.Discovered != (tasks.Discovered{}) {
 			t.Errorf("slot %d is %+v", i, task)
 		}
 	}

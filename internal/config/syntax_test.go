@@ -85,8 +85,8 @@ func TestHostileFilesTakeMemoryInProportion(t *testing.T) {
 	repeat := func(part string) func(int) string {
 		return func(size int) string { return strings.Repeat(part, size/len(part)) }
 	}
-	// The parser keeps buffers for each processor, until the second collection after their use: so there is one processor,
-	// and no collection but between two files.
+	// The parser keeps buffers for each processor, until the second collection after their use: so there is one
+	// processor, and no collection but between two files.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const small, factor = 1 << 15, 8

@@ -79,7 +79,9 @@ func TestFieldsThatNameFilesAreKnown(t *testing.T) {
 		}
 	}
 	walk("", schema)
-	for _, name := range []string{"dir", "path", "tokenFile", "caFile", "passwordFile", "credsFile", "nkeyFile", "keyFile"} {
+	for _, name := range []string{
+		"dir", "path", "tokenFile", "caFile", "passwordFile", "credsFile", "nkeyFile", "keyFile",
+	} {
 		if !found[name] {
 			t.Errorf("%s is no field of the schema, or is not known", name)
 		}

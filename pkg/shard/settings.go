@@ -25,13 +25,15 @@ func (c *Config) settings(work Work) (*settings.Settings, []Group, error) {
 	s := &settings.Settings{
 		Cluster: cmp.Or(c.Options.Cluster, settings.DefaultCluster), Revision: c.Revision,
 		Self: settings.Self{
-			Instance: cmp.Or(c.Instance, settings.HostName()), Zone: c.Zone, Labels: c.Options.Labels, MaxTasks: c.Options.MaxKeys,
-			Rollout: c.Options.Rollout,
+			Instance: cmp.Or(c.Instance, settings.HostName()), Zone: c.Zone, Labels: c.Options.Labels,
+			MaxTasks: c.Options.MaxKeys, Rollout: c.Options.Rollout,
 		},
-		Store:     settings.Store{URI: c.Store, Renew: c.Options.RenewStore},
-		App:       settings.App{Address: c.Address},
-		Lease:     settings.Lease{Duration: cmp.Or(c.Lease, settings.DefaultLease)},
-		Rebalance: settings.Rebalance{Settle: max(0, cmp.Or(c.Settle, settings.DefaultSettle)), MaxMoves: c.Options.MaxMoves},
+		Store: settings.Store{URI: c.Store, Renew: c.Options.RenewStore},
+		App:   settings.App{Address: c.Address},
+		Lease: settings.Lease{Duration: cmp.Or(c.Lease, settings.DefaultLease)},
+		Rebalance: settings.Rebalance{
+			Settle: max(0, cmp.Or(c.Settle, settings.DefaultSettle)), MaxMoves: c.Options.MaxMoves,
+		},
 	}
 	s.Lease.RenewDeadline = s.Lease.Duration / 4 * 3
 	var errs []error
