@@ -52,7 +52,8 @@ rollout: $(A)
 labels: {x: $(A)}
 pod: {uid: $(A), container: $(A), dir: $(A)}
 store: {uri: "sqlite:$(A).db"}
-server: {advertise: "$(A)", tls: {certFile: "$(A)", keyFile: "$(A)"}}
+server: {advertise: "$(A)", hosts: [a, "$(A)"], tls: {certFile: "$(A)", keyFile: "$(A)"}}
+app: {listen: unix:/a, command: [run, "$(A)", --token, "x$(A)", "--dir=$(A)/d"]}
 admin: {tokensFile: "$(file:`+secret+`)"}
 groups:
   - name: $(A)
@@ -63,6 +64,13 @@ groups:
 	got = strings.ReplaceAll(got, "name: s3cret", "name: A")
 	if strings.Contains(got, "s3cret") {
 		t.Errorf("printed:\n%s", got)
+	}
+	for _, want := range []string{
+		"hosts:\n    - a\n    - $(A)\n", "- run\n    - $(A)\n    - --token\n    - xxxxx\n    - --dir=$(A)/d\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
 	}
 	if !strings.Contains(got, "certFile: $(A)") || !strings.Contains(got, "tokensFile: $(file:"+secret+")") {
 		t.Errorf("not shown as it is written:\n%s", got)

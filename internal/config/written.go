@@ -1,6 +1,8 @@
 package config
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/decode"
@@ -16,7 +18,7 @@ type written map[string]string
 func (w written) note(prefix string, n *decode.Node) {
 	from := n.Field()
 	n.Scalars(func(n *decode.Node) {
-		if !n.Outside() {
+		if unchanged := n.Index >= 0 && n.Text == n.Raw; unchanged || !n.Outside() {
 			return
 		}
 		field := strings.TrimPrefix(strings.TrimPrefix(n.Field(), from), ".")
@@ -36,14 +38,30 @@ func (w written) over(prefix string, fields decode.Fields) decode.Fields {
 	shown := make(decode.Fields, len(fields))
 	for i, f := range fields {
 		field := decode.Under(prefix, f.Name)
-		if raw, ok := w[field]; ok {
-			f.Value = hidden(f.Name, raw)
-		} else if below, ok := f.Value.(decode.Fields); ok {
+		raw, outside := w[field]
+		switch below := f.Value.(type) {
+		case decode.Fields:
 			f.Value = w.over(field, below)
+		case []string:
+			f.Value = w.items(field, below)
+		}
+		if outside {
+			f.Value = hidden(f.Name, raw)
 		}
 		shown[i] = f
 	}
 	return shown
+}
+
+// items is a list to be printed, with what came from outside as it is written.
+func (w written) items(field string, list []string) []string {
+	shown := slices.Clone(list)
+	for i := range shown {
+		if raw, outside := w[field+"["+strconv.Itoa(i)+"]"]; outside {
+			shown[i] = raw
+		}
+	}
+	return decode.WithoutSecretsOf(shown)
 }
 
 // hidden is a text beside its name without secrets.
