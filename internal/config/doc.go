@@ -10,8 +10,8 @@
 //     written, since they are replaced at each start. They are only checked for variables that are not set. Values with
 //     one of a task's own variables, such as $(SHARDCTL_INDEX), wait until the task is built;
 //  4. hold it against the schema, which also decides what is text. Text takes a scalar as it is written (007, 1.10,
-//     no); a number or a truth may come from a variable. The schema is put together from its base and the kinds of
-//     tasks;
+//     no); a number or a truth may come from a variable. The schema is put together from its base, the lists
+//     of fields and the kinds of tasks;
 //  5. join the files. A group that is named in several is one, and its cap, instances and defaults stand in one of
 //     them. All else but version stands once;
 //  6. for each task lay its own fields over the group's defaults and expand the braces of its name. Have its kind read
