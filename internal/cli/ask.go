@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/operate"
-	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -106,10 +105,10 @@ func (c *change) report(cmd *cobra.Command, request operate.Request, result api.
 		note = " (dry run)"
 	}
 	for _, name := range result.Changed {
-		fmt.Fprintf(&out, "%s %s %s%s\n", request.Scope, printable.Line(name), past, note)
+		fmt.Fprintf(&out, "%s %s %s%s\n", request.Scope, Printable(name), past, note)
 	}
 	for _, name := range result.Unchanged {
-		fmt.Fprintf(&out, "%s %s unchanged%s\n", request.Scope, printable.Line(name), note)
+		fmt.Fprintf(&out, "%s %s unchanged%s\n", request.Scope, Printable(name), note)
 	}
 	if c.dryRun {
 		out.WriteString(movesText(result.Moves))
@@ -152,7 +151,7 @@ func movesText(moves []api.PlannedMove) string {
 		case m.To == "":
 			line = fmt.Sprintf("%s would stop on %s and be unassigned", m.Key, m.From)
 		}
-		out.WriteString(printable.Line(line) + "\n")
+		out.WriteString(Printable(line) + "\n")
 	}
 	return out.String()
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/operate"
-	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/verbs"
@@ -179,7 +178,7 @@ func (c *change) noteUnmatched(cmd *cobra.Command, to string) {
 	case slices.ContainsFunc(instances, func(i api.Instance) bool { return balancer.PinnedTo(to, i.Name, i.Zone) }):
 		return
 	}
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", printable.Line(note)) // nothing depends on it
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", Printable(note)) // nothing depends on it
 }
 
 func oneInstance(_ *cobra.Command, args []string) error {

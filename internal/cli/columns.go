@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -185,7 +184,7 @@ func ownedText(i *api.Instance) string {
 		if most, ok := i.Caps[group]; ok {
 			limit = strconv.Itoa(most)
 		}
-		parts = append(parts, fmt.Sprintf("%s %d/%s", printable.Line(group), i.Owned[group], limit))
+		parts = append(parts, fmt.Sprintf("%s %d/%s", Printable(group), i.Owned[group], limit))
 	}
 	return orDash(strings.Join(parts, ", "))
 }
@@ -387,7 +386,7 @@ func (v *surface) stateOf(i *api.Instance) string {
 // pinText is where a task is pinned.
 func pinText(t *api.Task) string {
 	if pin := t.Overrides.Find("pin"); pin != nil && pin.Strict {
-		return printable.Line(t.PinnedTo) + " (strict)"
+		return Printable(t.PinnedTo) + " (strict)"
 	}
 	return orDash(t.PinnedTo)
 }
@@ -440,5 +439,5 @@ func (v *surface) runResult(word string) string {
 	case "Interrupted", "Skipped", "Running":
 		code = "33"
 	}
-	return v.paint(code, printable.Line(word))
+	return v.paint(code, Printable(word))
 }

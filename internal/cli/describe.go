@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -185,7 +184,7 @@ func (d *description) events(found []api.Event, missing unknown) {
 func (d *description) unavailable(what string, missing unknown) bool {
 	why, is := missing[what]
 	if is {
-		d.line("not known: " + printable.Line(why))
+		d.line("not known: " + Printable(why))
 	}
 	return is
 }
@@ -193,11 +192,11 @@ func (d *description) unavailable(what string, missing unknown) bool {
 func reasonText(reason, message string) string {
 	switch {
 	case message == "":
-		return printable.Line(reason)
+		return Printable(reason)
 	case reason == "":
-		return printable.Line(message)
+		return Printable(message)
 	default:
-		return printable.Line(reason) + ": " + printable.Line(message)
+		return Printable(reason) + ": " + Printable(message)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -52,10 +51,10 @@ func (r *reader) instance(ctx context.Context, name string) (facts, error) {
 
 func (f *instanceFacts) show(d *description) {
 	i := f.Instance
-	d.field("Instance", printable.Line(i.Name))
+	d.field("Instance", Printable(i.Name))
 	state := d.view.state(string(i.State))
 	if i.Message != "" {
-		state += ": " + printable.Line(i.Message)
+		state += ": " + Printable(i.Message)
 	}
 	d.field("State", state)
 	if !i.StartedAt.IsZero() {
@@ -63,15 +62,15 @@ func (f *instanceFacts) show(d *description) {
 	}
 	d.field("Heartbeat", fmt.Sprintf("%.1fs ago", i.HeartbeatAgeSeconds))
 	d.field("Tasks", strconv.Itoa(total(i.Owned)))
-	d.field("Zone", printable.Line(i.Zone))
-	d.field("Version", printable.Line(i.Version))
-	d.field("Revision", printable.Line(i.Revision))
-	d.field("Address", printable.Line(i.Address))
-	d.field("App address", printable.Line(i.AppAddress))
+	d.field("Zone", Printable(i.Zone))
+	d.field("Version", Printable(i.Version))
+	d.field("Revision", Printable(i.Revision))
+	d.field("Address", Printable(i.Address))
+	d.field("App address", Printable(i.AppAddress))
 	d.application(i.Application)
 	d.stopping(i.Application)
 	d.field("Labels", labelText(i.Labels))
-	d.field("Session", printable.Line(i.Session))
+	d.field("Session", Printable(i.Session))
 	d.wrong(f.Problems)
 	d.title("overrides")
 	if !d.unavailable("overrides", f.Unknown) {
@@ -98,8 +97,8 @@ func (d *description) application(a *api.Application) {
 	if a.Message != "" {
 		text += ": " + a.Message
 	}
-	d.field("Application", printable.Line(text))
-	d.field("App status", printable.Line(labelText(a.Status)))
+	d.field("Application", Printable(text))
+	d.field("App status", Printable(labelText(a.Status)))
 }
 
 // stopping shows what an application has to stop, and how long it has.
@@ -111,7 +110,7 @@ func (d *description) stopping(a *api.Application) {
 	for _, s := range a.Stopping {
 		all = append(all, s.Key+" "+d.view.age(s.By))
 	}
-	d.field("To stop", printable.Line(strings.Join(all, ", ")))
+	d.field("To stop", Printable(strings.Join(all, ", ")))
 }
 
 // share is what an instance owns of a group.
@@ -193,8 +192,8 @@ func (r *reader) ofGroup(ctx context.Context, name string) (facts, error) {
 
 func (f *groupFacts) show(d *description) {
 	g := f.Group
-	d.field("Group", printable.Line(g.Name))
-	d.field("Override", printable.Line(d.view.asked(g.Overrides, "group")))
+	d.field("Group", Printable(g.Name))
+	d.field("Override", Printable(d.view.asked(g.Overrides, "group")))
 	d.field("Tasks", strconv.Itoa(g.Tasks))
 	for _, state := range api.TaskStates() {
 		if n := g.InState(state); n > 0 {
@@ -222,9 +221,9 @@ func (d *description) weights(w *api.Weights) {
 	if w == nil {
 		return
 	}
-	text := fmt.Sprintf("by %s: %d raised", printable.Line(w.From), w.Raised)
+	text := fmt.Sprintf("by %s: %d raised", Printable(w.From), w.Raised)
 	if w.Revision > 0 {
-		text += fmt.Sprintf(", revision %d, %s ago by %s", w.Revision, d.view.ago(w.PublishedAt), printable.Line(w.By))
+		text += fmt.Sprintf(", revision %d, %s ago by %s", w.Revision, d.view.ago(w.PublishedAt), Printable(w.By))
 	}
 	d.field("Weights", text)
 }
@@ -234,9 +233,9 @@ func (d *description) discovery(f *api.Discovery) {
 	if f == nil {
 		return
 	}
-	text := fmt.Sprintf("%d found by %s", f.Found, printable.Line(f.Lister))
+	text := fmt.Sprintf("%d found by %s", f.Found, Printable(f.Lister))
 	if f.LookedAt.IsZero() {
-		text = "nothing yet by " + printable.Line(f.Lister)
+		text = "nothing yet by " + Printable(f.Lister)
 	}
 	if f.Vanished > 0 {
 		text += fmt.Sprintf(", %d vanished", f.Vanished)
@@ -246,14 +245,14 @@ func (d *description) discovery(f *api.Discovery) {
 	}
 	d.field("Discovered", text)
 	if !f.LookedAt.IsZero() {
-		d.field("  looked", fmt.Sprintf("%s ago, by %s", d.view.ago(f.LookedAt), printable.Line(f.By)))
+		d.field("  looked", fmt.Sprintf("%s ago, by %s", d.view.ago(f.LookedAt), Printable(f.By)))
 	}
 	if f.Error != "" {
-		d.field("  failing", printable.Line(f.Error))
+		d.field("  failing", Printable(f.Error))
 	}
 	if !f.FailingSince.IsZero() {
 		d.field("  since", fmt.Sprintf("%s (%s ago), asked by %s", f.FailingSince, d.view.ago(f.FailingSince),
-			printable.Line(f.By)))
+			Printable(f.By)))
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -108,39 +107,39 @@ func (f *taskFacts) show(d *description) {
 }
 
 func (f *taskFacts) showLock(d *description) {
-	d.field("Task", printable.Line(f.Lock.Key))
+	d.field("Task", Printable(f.Lock.Key))
 	d.field("State", d.view.state("not declared"))
-	d.field("Instance", d.since(printable.Line(f.Lock.Instance), f.Lock.OwnedSince))
+	d.field("Instance", d.since(Printable(f.Lock.Instance), f.Lock.OwnedSince))
 	d.field("Reason", reasonText(f.Lock.Reason, f.Lock.Message))
 	d.field("Token", number(f.Lock.FencingToken))
 }
 
 func (f *taskFacts) showTask(d *description) {
 	t := f.Task
-	d.field("Task", printable.Line(t.Key))
+	d.field("Task", Printable(t.Key))
 	d.field("State", d.since(d.view.state(string(t.State)), t.StateSince))
-	d.field("Why", printable.Line(d.why(t)))
-	d.field("Instance", d.since(printable.Line(t.Instance), t.OwnedSince))
+	d.field("Why", Printable(d.why(t)))
+	d.field("Instance", d.since(Printable(t.Instance), t.OwnedSince))
 	f.showSilence(d)
 	f.showApplication(d)
 	if t.State != api.Unassigned && t.State != api.Paused {
 		d.field("Reason", reasonText(t.Reason, t.Message))
 	}
 	d.field("Token", number(t.FencingToken))
-	d.field("Pinned to", printable.Line(pinText(t)))
-	d.field("Override", printable.Line(d.view.asked(t.Overrides, "task")))
+	d.field("Pinned to", Printable(pinText(t)))
+	d.field("Override", Printable(d.view.asked(t.Overrides, "task")))
 	d.field("Next run", d.moment(t))
 	d.field("Lag", lagText(t.Lag))
 	d.field("Load", loadText(t.Load))
 	d.field("Weight", weightText(t))
 	d.field("Restarts", positive(t.Restarts))
-	d.field("Last error", printable.Line(t.LastError))
-	d.field("Kind", printable.Line(t.Kind))
+	d.field("Last error", Printable(t.LastError))
+	d.field("Kind", Printable(t.Kind))
 	d.field("Labels", labelText(t.Labels))
 	for _, name := range slices.Sorted(maps.Keys(t.Declared)) {
-		d.field(name, printable.Line(t.Declared[name]))
+		d.field(name, Printable(t.Declared[name]))
 	}
-	d.field("Session", printable.Line(t.Session))
+	d.field("Session", Printable(t.Session))
 }
 
 // behind is how many messages a subscription is behind; empty: not known.
@@ -202,7 +201,7 @@ const silence = 5 * time.Second
 func (f *taskFacts) showSilence(d *description) {
 	if f.owner != nil && f.owner.HeartbeatAgeSeconds >= silence.Seconds() {
 		d.field("Waits", fmt.Sprintf("for the lease of %s, silent for %.0f s: when it ends, a replica that is up "+
-			"takes the task over", printable.Line(f.owner.Name), f.owner.HeartbeatAgeSeconds))
+			"takes the task over", Printable(f.owner.Name), f.owner.HeartbeatAgeSeconds))
 	}
 }
 
@@ -258,7 +257,7 @@ func (f *taskFacts) showRuns(d *description) {
 		d.line("")
 		d.line("Output of the newest run that failed, " + d.view.ago(f.Runs[i].EndedAt) + " ago:")
 		for line := range strings.Lines(f.Runs[i].Output) {
-			d.line("  " + printable.Line(strings.TrimRight(line, "\n")))
+			d.line("  " + Printable(strings.TrimRight(line, "\n")))
 		}
 		return
 	}

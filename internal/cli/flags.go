@@ -11,8 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/shardctl/shardctl/internal/nearest"
-	"github.com/shardctl/shardctl/internal/printable"
+	"github.com/shardctl/shardctl/internal/decode"
 )
 
 // FlagError is a usage error about a flag. It names the flag that was probably meant.
@@ -22,7 +21,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
-		if near := nearest.Name(unknown.GetSpecifiedName(), flagNames(cmd)); near != "" {
+		if near := decode.Nearest(unknown.GetSpecifiedName(), flagNames(cmd)); near != "" {
 			return usage("%w; did you mean --%s?", err, near)
 		}
 	}
@@ -176,7 +175,7 @@ func Report(w io.Writer, err error) int {
 		return exit.Code // what there was to say has been said
 	}
 	// there is nowhere else to report it
-	_, _ = fmt.Fprintln(w, "error:", printable.Line(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")))
+	_, _ = fmt.Fprintln(w, "error:", Printable(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")))
 	if exit, ok := errors.AsType[Exit](err); ok {
 		return exit.Code
 	}

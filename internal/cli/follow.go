@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -122,7 +121,7 @@ func (c *connection) down(err error) {
 	defer l.mu.Unlock()
 	if l.broken++; l.broken == 1 {
 		l.since = l.globals.now()
-		l.report("lost %s (%s); trying again", l.url, printable.Line(root(err).Error()))
+		l.report("lost %s (%s); trying again", l.url, Printable(root(err).Error()))
 	}
 }
 
@@ -155,7 +154,7 @@ func (l *link) report(format string, args ...any) {
 	if l.note != nil {
 		// a note on what is asked for: nothing depends on it
 		_, _ = fmt.Fprintf(l.note, "%s %s\n", l.globals.now().Format(time.TimeOnly),
-			printable.Line(fmt.Sprintf(format, args...)))
+			Printable(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -266,7 +265,7 @@ func staleText(s *api.Status, now time.Time) string {
 			s.ObservedAt, span(now.Sub(s.ObservedAt.Time)))
 	}
 	if s.Store.Error != "" {
-		text += " (" + printable.Line(s.Store.Error) + ")"
+		text += " (" + Printable(s.Store.Error) + ")"
 	}
 	return text
 }

@@ -8,8 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/shardctl/shardctl/internal/nearest"
-	"github.com/shardctl/shardctl/internal/printable"
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
@@ -285,7 +284,7 @@ func (res resource[T]) get(ctx context.Context, r *request) error {
 		return nil
 	case len(missing) == 1:
 		names, _ := namesOfKind(res.kind, new(string))(ctx, r.client) // without them nothing is suggested
-		if near := nearest.Name(missing[0], names); near != "" {
+		if near := decode.Nearest(missing[0], names); near != "" {
 			return fmt.Errorf("no %s with the name %s; did you mean %s?", res.kind, missing[0], near)
 		}
 	}
@@ -327,7 +326,7 @@ func (l *lister[T]) write(items []T) error {
 func (l *lister[T]) rows(items []T) error {
 	if l.output.format == formatName {
 		for i := range items {
-			if _, err := fmt.Fprintln(l.out, printable.Line(l.resource.name(&items[i]))); err != nil {
+			if _, err := fmt.Fprintln(l.out, Printable(l.resource.name(&items[i]))); err != nil {
 				return err
 			}
 		}
@@ -339,7 +338,7 @@ func (l *lister[T]) rows(items []T) error {
 		}
 		where := ""
 		if l.options.group != "" {
-			where = " in group " + printable.Line(l.options.group)
+			where = " in group " + Printable(l.options.group)
 		}
 		_, err := fmt.Fprintf(l.note, "No %s found%s.\n", l.resource.kind, where)
 		return err

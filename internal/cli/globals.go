@@ -21,7 +21,6 @@ import (
 	"github.com/shardctl/shardctl/internal/certs"
 	"github.com/shardctl/shardctl/internal/httpkeep"
 	"github.com/shardctl/shardctl/internal/operate"
-	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -240,7 +239,7 @@ func sizeOf(w io.Writer) (width, height int) {
 // each byte as it is. Colours of our own are not written to it.
 func Shown(w io.Writer) io.Writer {
 	if terminal(w) {
-		return printable.NewWriter(w)
+		return newPrintableWriter(w)
 	}
 	return w
 }

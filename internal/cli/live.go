@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
@@ -283,7 +282,7 @@ func (d *liveLines) line(out *strings.Builder, at time.Time, text string) {
 	if at.IsZero() {
 		at = d.globals.now()
 	}
-	fmt.Fprintf(out, "%s %s\n", at.In(d.globals.now().Location()).Format(time.TimeOnly), printable.Line(text))
+	fmt.Fprintf(out, "%s %s\n", at.In(d.globals.now().Location()).Format(time.TimeOnly), Printable(text))
 }
 
 // groups says how the tasks of groups are now, where that has changed.

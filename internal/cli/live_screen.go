@@ -9,7 +9,6 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -90,7 +89,7 @@ func renderLive(l *live, v *surface, height int, lost string, foot []string) []s
 		lines[0] = v.summary(l.status) + "   " + v.Now.Format(time.TimeOnly)
 	}
 	if lost != "" {
-		lines = append(lines, v.paint("33", printable.Line(lost)))
+		lines = append(lines, v.paint("33", Printable(lost)))
 	}
 	if l.known() {
 		lines = append(append(lines, ""), tableLines(liveGroupColumns(), v, l.status.Groups, height/3)...)
@@ -140,7 +139,7 @@ func newsLines(all []news, v *surface, most int) []string {
 	lines := []string{""}
 	for _, one := range all[len(all)-n:] {
 		at := one.at.In(v.Now.Location()).Format(time.TimeOnly)
-		lines = append(lines, at+"  "+printable.Line(one.text))
+		lines = append(lines, at+"  "+Printable(one.text))
 	}
 	return lines
 }

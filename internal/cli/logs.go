@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/clock"
-	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -128,7 +127,7 @@ func (r *logReader) first(ctx context.Context) error {
 // note reports what is no output of the task.
 func (r *logReader) note(format string, args ...any) {
 	// beside the output: nothing depends on it
-	_, _ = fmt.Fprintf(r.notes, "-- %s\n", printable.Line(fmt.Sprintf(format, args...)))
+	_, _ = fmt.Fprintf(r.notes, "-- %s\n", Printable(fmt.Sprintf(format, args...)))
 }
 
 func (r *logReader) write(text string) error {

@@ -10,8 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/shardctl/shardctl/internal/nearest"
-	"github.com/shardctl/shardctl/internal/printable"
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -22,7 +21,7 @@ import (
 func wantKind(verb string, args, words []string, say string) error {
 	if len(args) == 0 || kindOf(args[0]) == "" {
 		if len(args) > 0 {
-			if near := nearest.Name(args[0], words); near != "" {
+			if near := decode.Nearest(args[0], words); near != "" {
 				return fmt.Errorf("%s %s: did you mean %s?", verb, args[0], near)
 			}
 			say = fmt.Sprintf("%s %s: there is no such thing; %s", verb, args[0], say)
@@ -42,7 +41,7 @@ func suggest(ctx context.Context, c *client.Client, all names, name string, err 
 	if failed != nil {
 		return err
 	}
-	if near := nearest.Name(name, known); near != "" {
+	if near := decode.Nearest(name, known); near != "" {
 		return fmt.Errorf("%w; did you mean %s?", err, near)
 	}
 	return err
@@ -155,7 +154,7 @@ func (g *Globals) complete(of names) cobra.CompletionFunc {
 		var found []string
 		for _, name := range all {
 			// What a terminal obeys cannot be typed, and a shell would show it.
-			if strings.HasPrefix(name, typed) && printable.Line(name) == name {
+			if strings.HasPrefix(name, typed) && Printable(name) == name {
 				found = append(found, name)
 			}
 		}

@@ -10,8 +10,6 @@ import (
 	"unicode"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/shardctl/shardctl/internal/printable"
 )
 
 // onTerminal is what write shows on a terminal. Its lines end with \r\n.
@@ -68,7 +66,7 @@ func TestTextsOfOthersOnATerminal(t *testing.T) {
 			r := logReader{out: Shown(w)}
 			return r.write(text)
 		})
-		if want := strings.ReplaceAll(printable.Text(text), "\n", "\r\n"); got != want {
+		if want := strings.ReplaceAll(printableText(text), "\n", "\r\n"); got != want {
 			t.Errorf("logs show %q, want %q", got, want)
 		}
 	}

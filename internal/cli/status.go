@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
@@ -110,21 +109,21 @@ func (s *sections) problems(v *surface, all []api.Problem) {
 	for i := range shown {
 		if reason := shown[i].Reason; !said[reason] {
 			said[reason] = true
-			s.line("What to do: " + printable.Line(snapshot.Runbook(reason)))
+			s.line("What to do: " + Printable(snapshot.Runbook(reason)))
 		}
 	}
 }
 
 func (v *surface) summary(s *api.Status) string {
-	store := "store " + printable.Line(cmp.Or(s.Store.Kind, "unknown")) + " reachable"
+	store := "store " + Printable(cmp.Or(s.Store.Kind, "unknown")) + " reachable"
 	if !s.Store.Reachable {
 		store = v.paint(
 			"31",
-			strings.TrimSuffix("store "+printable.Line(s.Store.Kind)+" not reachable: "+printable.Line(s.Store.Error), ": "),
+			strings.TrimSuffix("store "+Printable(s.Store.Kind)+" not reachable: "+Printable(s.Store.Error), ": "),
 		)
 	}
 	line := fmt.Sprintf(
-		"cluster %s, seen by %s %s, %s", printable.Line(s.Cluster), orDash(s.Instance), printable.Line(s.Version), store,
+		"cluster %s, seen by %s %s, %s", Printable(s.Cluster), orDash(s.Instance), Printable(s.Version), store,
 	)
 	if s.Stale {
 		word := "stale: nothing was read yet"
@@ -218,10 +217,10 @@ Exit code 1: the replica does not know the token, or does not answer.`,
 }
 
 func (i *identity) show(d *description) {
-	d.field("Server", printable.Line(i.Server))
-	d.field("Name", printable.Line(cmp.Or(i.Name, "no token was sent")))
-	d.field("Role", printable.Line(string(i.Role)))
-	d.field("Changes", printable.Line(cmp.Or(strings.Join(texts(i.Verbs), ", "), "none")))
+	d.field("Server", Printable(i.Server))
+	d.field("Name", Printable(cmp.Or(i.Name, "no token was sent")))
+	d.field("Role", Printable(string(i.Role)))
+	d.field("Changes", Printable(cmp.Or(strings.Join(texts(i.Verbs), ", "), "none")))
 }
 
 func healthcheckCommand(g *Globals) *cobra.Command {

@@ -10,7 +10,6 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -137,7 +136,7 @@ func bare() table.Style {
 
 // state colours a word by how well it is; the word says the same.
 func (v *surface) state(word string) string {
-	word = printable.Line(word)
+	word = Printable(word)
 	code := ""
 	switch word {
 	case string(api.Running), string(api.Live), string(api.Done):
@@ -204,7 +203,7 @@ func orDash(s string) string {
 	if s == "" {
 		return "-"
 	}
-	return printable.Line(s)
+	return Printable(s)
 }
 
 func limitText(n *int) string {

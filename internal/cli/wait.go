@@ -12,8 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/clock"
-	"github.com/shardctl/shardctl/internal/nearest"
-	"github.com/shardctl/shardctl/internal/printable"
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -65,7 +64,7 @@ and it is not known, since the store is away. With --stale=warn that is 1.`,
 func (o *waitOptions) check(args []string) error {
 	switch {
 	case o.aim != "balanced" && o.aim != "running" && o.aim != "done":
-		if near := nearest.Name(o.aim, []string{"balanced", "running", "done"}); near != "" {
+		if near := decode.Nearest(o.aim, []string{"balanced", "running", "done"}); near != "" {
 			return usage("--for %q: did you mean %s?", o.aim, near)
 		}
 		return usage("--for %q: want balanced, running or done", o.aim)
@@ -234,8 +233,8 @@ func (p *progress) show(text string) {
 	if terminal(p.w) {
 		p.shown = true
 		width, _ := sizeOf(p.w)
-		line := (&surface{Width: width - 1}).cut("waiting: " + printable.Line(text)) // a line that wraps could not be erased
-		_, _ = fmt.Fprint(p.w, "\r\x1b[K"+line)                                      // decoration: nothing hangs on it
+		line := (&surface{Width: width - 1}).cut("waiting: " + Printable(text)) // a line that wraps could not be erased
+		_, _ = fmt.Fprint(p.w, "\r\x1b[K"+line)                                 // decoration: nothing hangs on it
 	}
 }
 

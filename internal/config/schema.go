@@ -20,7 +20,6 @@ import (
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/field"
 	"github.com/shardctl/shardctl/internal/kind"
-	"github.com/shardctl/shardctl/internal/nearest"
 	"github.com/shardctl/shardctl/internal/settings"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -248,7 +247,7 @@ func fieldNames(s *jsonschema.Schema) string {
 
 func reportUnknown(n *decode.Node, name string, p *decode.Problems) {
 	meant := ""
-	if near := nearest.Name(name, slices.Sorted(maps.Keys(schemaOf(n).Properties))); near != "" {
+	if near := decode.Nearest(name, slices.Sorted(maps.Keys(schemaOf(n).Properties))); near != "" {
 		meant = fmt.Sprintf("did you mean %s? ", near)
 	}
 	p.AddAt(n.KeyPlace(name), decode.Under(n.Field(), name), "is not a field, %sallowed are %s", meant,

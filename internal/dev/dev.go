@@ -20,7 +20,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/shardctl/shardctl/internal/cli"
-	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/pkg/client"
 )
 
@@ -247,7 +246,7 @@ func (d *session) foot() []string {
 	}
 	return []string{
 		"k kill -9  w its worker only  s stop  a add  q quit   acts on " + name,
-		printable.Line("logs " + d.cluster.dir + "   shardctl status --server " + d.url),
+		cli.Printable("logs " + d.cluster.dir + "   shardctl status --server " + d.url),
 	}
 }
 

@@ -30,8 +30,8 @@ type Guard interface {
 	Loads(ctx context.Context) map[elect.Key]float64
 }
 
-// ApplicationGuard frees the keys of an application when this process dies. So it has to know until when the application
-// may run which of them. Its methods are called by one goroutine at a time.
+// ApplicationGuard frees the keys of an application when this process dies. So it has to know until when the
+// application may run which of them. Its methods are called by one goroutine at a time.
 type ApplicationGuard interface {
 	// Assigning is called before the application may learn of a key. After an error it does not.
 	Assigning(session string, key elect.Key) error

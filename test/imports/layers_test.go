@@ -11,8 +11,7 @@ import (
 // below it. An entry stands for the packages below it as well, unless they have an entry of their own.
 var layers = []struct{ name, packages string }{
 	{"tools", `internal/certs internal/clock internal/connect internal/decode internal/field internal/httpkeep
-		internal/nearest internal/printable internal/process internal/variables internal/watchfile
-		internal/web pkg/api pkg/client`},
+		internal/process internal/variables internal/watchfile internal/web pkg/api pkg/client`},
 	{"stores", "internal/protocol internal/refusals pkg/fence pkg/idempotency pkg/store"},
 	{"documents", "internal/access internal/cluster internal/published internal/record internal/verbs"},
 	{"locks", "internal/electing pkg/elect"},

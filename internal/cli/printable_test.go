@@ -1,12 +1,10 @@
-package printable_test
+package cli
 
 import (
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/shardctl/shardctl/internal/printable"
 )
 
 // No character that a terminal obeys is left, and all others are as they were. Unicode's own tables say which.
@@ -26,10 +24,10 @@ func TestEveryCharacter(t *testing.T) {
 			text = "a" + string(r) + "b"
 		}
 		in := "a" + string(r) + "b"
-		if got := printable.Line(in); got != line {
+		if got := Printable(in); got != line {
 			t.Errorf("Line of %U: %q, want %q", r, got, line)
 		}
-		if got := printable.Text(in); got != text {
+		if got := printableText(in); got != text {
 			t.Errorf("Text of %U: %q, want %q", r, got, text)
 		}
 	}
@@ -41,7 +39,7 @@ func TestSequences(t *testing.T) {
 		"\x1b]0;title\x07x": " ]0;title x", "\x1b[31mred": " [31mred", "\u009b31mred": " 31mred", "a\x9b31m": "a\ufffd31m",
 		"a\r\nb\n": "a\nb\n", "100%\rfake": "100% fake", "ok\u202eko": "ok ko", "Grüße 世界 👋\tx\n": "Grüße 世界 👋\tx\n",
 	} {
-		if got := printable.Text(text); got != want {
+		if got := printableText(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
@@ -52,14 +50,14 @@ func TestWriter(t *testing.T) {
 	const text = "a\r\nb\u202ec\u009bd 世界 👋\x1b[31m\n"
 	for size := 1; size <= len(text); size++ {
 		var b strings.Builder
-		w := printable.NewWriter(&b)
+		w := newPrintableWriter(&b)
 		for at := 0; at < len(text); at += size {
 			part := text[at:min(at+size, len(text))]
 			if n, err := w.Write([]byte(part)); n != len(part) || err != nil {
 				t.Fatalf("wrote %d of %d bytes, %v", n, len(part), err)
 			}
 		}
-		if got, want := b.String(), printable.Text(text); got != want {
+		if got, want := b.String(), printableText(text); got != want {
 			t.Errorf("parts of %d bytes: %q, want %q", size, got, want)
 		}
 	}

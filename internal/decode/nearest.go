@@ -1,10 +1,9 @@
-// Package nearest guesses which name was meant by one that is misspelled.
-package nearest
+package decode
 
 import "strings"
 
-// Name is the one of names that was probably meant, empty when none is close. Case does not count.
-func Name(name string, names []string) string {
+// Nearest is the one of names that was probably meant, empty when none is close. Case does not count.
+func Nearest(name string, names []string) string {
 	best, least := "", max(1, len(name)/3)+1
 	for _, candidate := range names {
 		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d < least {
