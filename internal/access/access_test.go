@@ -15,7 +15,6 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/shardctl/shardctl/internal/verbs"
-	"github.com/shardctl/shardctl/internal/watchfile"
 )
 
 const (
@@ -42,7 +41,7 @@ func TestTokensHaveNamesAndRoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	tokens.file.SetClock(func() time.Time { return now })
+	tokens.file.setClock(func() time.Time { return now })
 	want := func(text string, want Identity) {
 		t.Helper()
 		if who, ok := tokens.Find(text); who != want || ok != (want.Role > verbs.None) {
@@ -56,23 +55,23 @@ func TestTokensHaveNamesAndRoles(t *testing.T) {
 	}
 
 	write("ann " + third + " read\n")
-	now = now.Add(watchfile.Recheck)
+	now = now.Add(Recheck)
 	want(third, Identity{"ann", verbs.Read})
 	want(first, Identity{})
 	want(second, Identity{})
 
 	write("ann\n") // cannot be used: the last good one stays
-	now = now.Add(watchfile.Recheck)
+	now = now.Add(Recheck)
 	want(third, Identity{"ann", verbs.Read})
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	now = now.Add(watchfile.Recheck)
+	now = now.Add(Recheck)
 	want(third, Identity{"ann", verbs.Read})
 
 	logged = nil
 	write("# nobody\n") // takes all of them back
-	now = now.Add(watchfile.Recheck)
+	now = now.Add(Recheck)
 	want(third, Identity{})
 	if !strings.Contains(strings.Join(logged, "\n"), "what needs a token is refused") {
 		t.Errorf("logged %q", logged)

@@ -18,7 +18,6 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/verbs"
-	"github.com/shardctl/shardctl/internal/watchfile"
 )
 
 // Identity is who asks.
@@ -28,7 +27,7 @@ type Identity struct {
 }
 
 // Tokens are those of a file, which is read again when it changes.
-type Tokens struct{ file *watchfile.Value[[]token] }
+type Tokens struct{ file *watched[[]token] }
 
 type token struct {
 	Identity
@@ -44,7 +43,7 @@ const leastToken = 16
 // A file without a token means that none is known: who empties it takes all of them back. One that cannot be read, or
 // has a line that cannot be used, changes nothing.
 func LoadTokens(path string, log logr.Logger) (*Tokens, error) {
-	file, err := watchfile.New("tokens", log, func(contents [][]byte) ([]token, error) {
+	file, err := watch("tokens", log, func(contents [][]byte) ([]token, error) {
 		list, err := parseTokens(contents[0])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/access"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/verbs"
-	"github.com/shardctl/shardctl/internal/watchfile"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/test/suites"
 )
@@ -127,8 +127,8 @@ func TestWhoAsksIsGuarded(t *testing.T) {
 // Tokens that are replaced while the listener runs end within two seconds.
 func TestRotatedTokensEnd(t *testing.T) {
 	suites.Need(t, suites.Processes, "two seconds of the wall clock")
-	if watchfile.Recheck >= 2*time.Second {
-		t.Errorf("the file is looked at every %v", watchfile.Recheck)
+	if access.Recheck >= 2*time.Second {
+		t.Errorf("the file is looked at every %v", access.Recheck)
 	}
 	l := serve(t, true)
 	ask := func(token string) int {

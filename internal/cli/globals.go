@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/shardctl/shardctl/internal/certs"
+	"github.com/shardctl/shardctl/internal/access"
 	"github.com/shardctl/shardctl/internal/httpkeep"
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/snapshot"
@@ -147,7 +147,7 @@ func (g *Globals) http() (*http.Client, error) {
 	if g.caFile == "" {
 		return &http.Client{}, nil
 	}
-	pool, err := certs.Pool(g.caFile)
+	pool, err := access.CertPool(g.caFile)
 	if err != nil {
 		return nil, usage("--ca-file: %w", err)
 	}

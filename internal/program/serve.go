@@ -16,7 +16,6 @@ import (
 	"github.com/shardctl/shardctl/internal/access"
 	"github.com/shardctl/shardctl/internal/admin"
 	"github.com/shardctl/shardctl/internal/application"
-	"github.com/shardctl/shardctl/internal/certs"
 	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/route"
 	"github.com/shardctl/shardctl/internal/settings"
@@ -124,7 +123,7 @@ func peerClient(t settings.TLS, log logr.Logger) (*http.Client, error) {
 	if t.CAFile == "" {
 		return client, nil
 	}
-	transport, err := certs.Transport(t.CAFile, log)
+	transport, err := access.Transport(t.CAFile, log)
 	client.Transport = transport
 	return client, err
 }
@@ -185,7 +184,7 @@ func listen(ctx context.Context, address string, t settings.TLS, log logr.Logger
 	if err != nil || !t.Enabled() {
 		return listener, err
 	}
-	settings, err := certs.Server(t.CertFile, t.KeyFile, log)
+	settings, err := access.ServerTLS(t.CertFile, t.KeyFile, log)
 	if err != nil {
 		_ = listener.Close()
 		return nil, err

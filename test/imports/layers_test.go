@@ -10,8 +10,8 @@ import (
 // layers are the packages of the program from the ground up. A package imports what is in its own layer and in those
 // below it. An entry stands for the packages below it as well, unless they have an entry of their own.
 var layers = []struct{ name, packages string }{
-	{"tools", `internal/certs internal/clock internal/connect internal/decode internal/field internal/httpkeep
-		internal/process internal/variables internal/watchfile internal/web pkg/api pkg/client`},
+	{"tools", `internal/clock internal/connect internal/decode internal/field internal/httpkeep internal/process
+		internal/variables internal/web pkg/api pkg/client`},
 	{"stores", "internal/protocol internal/refusals pkg/fence pkg/idempotency pkg/store"},
 	{"documents", "internal/access internal/cluster internal/published internal/record internal/verbs"},
 	{"locks", "internal/electing pkg/elect"},

@@ -1,4 +1,4 @@
-package watchfile
+package access
 
 import (
 	"os"
@@ -9,31 +9,31 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// watched is a file and its value, with a clock that only the test moves.
-type watched struct {
+// watchedFile is a file and its value, with a clock that only the test moves.
+type watchedFile struct {
 	*testing.T
 	path  string
 	now   time.Time
-	value *Value[string]
+	value *watched[string]
 }
 
-func watch(t *testing.T, text string) *watched {
+func watchFile(t *testing.T, text string) *watchedFile {
 	t.Helper()
-	w := &watched{T: t, path: filepath.Join(t.TempDir(), "token")}
+	w := &watchedFile{T: t, path: filepath.Join(t.TempDir(), "token")}
 	w.write(text, time.Now().Add(-time.Hour))
-	value, err := New("token", logr.Discard(), func(contents [][]byte) (string, error) {
+	value, err := watch("token", logr.Discard(), func(contents [][]byte) (string, error) {
 		return string(contents[0]), nil
 	}, w.path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	value.SetClock(func() time.Time { return w.now })
+	value.setClock(func() time.Time { return w.now })
 	w.value, w.now = value, time.Now()
 	return w
 }
 
 // write writes the file in place.
-func (w *watched) write(text string, at time.Time) {
+func (w *watchedFile) write(text string, at time.Time) {
 	w.Helper()
 	if err := os.WriteFile(w.path, []byte(text), 0o600); err != nil {
 		w.Fatal(err)
@@ -44,7 +44,7 @@ func (w *watched) write(text string, at time.Time) {
 }
 
 // later asks after some time.
-func (w *watched) later(d time.Duration, want string) {
+func (w *watchedFile) later(d time.Duration, want string) {
 	w.Helper()
 	w.now = w.now.Add(d)
 	if got := w.value.Get(); got != want {
@@ -53,7 +53,7 @@ func (w *watched) later(d time.Duration, want string) {
 }
 
 func TestFileThatIsStillWrittenIsNotUsed(t *testing.T) {
-	w := watch(t, "old")
+	w := watchFile(t, "old")
 	w.write("ne", w.now.Add(Recheck-time.Millisecond))
 	w.later(Recheck, "old")
 	w.write("new toke", w.now.Add(settled-time.Millisecond))
@@ -65,7 +65,7 @@ func TestFileThatIsStillWrittenIsNotUsed(t *testing.T) {
 // A token that is replaced ends a second later, also where a look came amid the change.
 func TestChangeCountsWithinASecond(t *testing.T) {
 	for _, after := range []time.Duration{0, 1, settled - 1, settled, Recheck - 1} {
-		w := watch(t, "old")
+		w := watchFile(t, "old")
 		w.later(Recheck, "old")
 		w.write("new", w.now.Add(Recheck-after)) // the next look is this long after it
 		w.now = w.now.Add(Recheck)
@@ -76,7 +76,7 @@ func TestChangeCountsWithinASecond(t *testing.T) {
 
 // Kubernetes writes new files and then swaps a symlink. They are whole by then.
 func TestSwappedSymlinkCountsAtTheFirstLook(t *testing.T) {
-	w := watch(t, "old")
+	w := watchFile(t, "old")
 	dir := filepath.Dir(w.path)
 	swap := func(version, text string) {
 		t.Helper()
@@ -100,7 +100,7 @@ func TestSwappedSymlinkCountsAtTheFirstLook(t *testing.T) {
 
 // A file system rounds times, so that two contents of one length can look alike.
 func TestSecondChangeAtTheSameTimeIsSeen(t *testing.T) {
-	w := watch(t, "token 1")
+	w := watchFile(t, "token 1")
 	at := w.now
 	w.write("token 2", at)
 	w.later(Recheck, "token 2")
@@ -110,7 +110,7 @@ func TestSecondChangeAtTheSameTimeIsSeen(t *testing.T) {
 
 // The clock of a file server may be ahead: what is the same at two looks counts all the same.
 func TestFileOfTheFutureCountsAtTheSecondLook(t *testing.T) {
-	w := watch(t, "old")
+	w := watchFile(t, "old")
 	w.write("new", w.now.Add(time.Hour))
 	w.later(Recheck, "old")
 	w.later(settled, "new")

@@ -1,6 +1,4 @@
-// Package watchfile keeps values that are made from files, and makes them again when the files have changed. Renewing
-// a certificate or a token needs no restart.
-package watchfile
+package access
 
 import (
 	"crypto/sha256"
@@ -20,8 +18,8 @@ const Recheck = time.Second
 // several steps.
 const settled = 500 * time.Millisecond
 
-// Value is made from files, and again when one of them has changed. It is safe for concurrent use.
-type Value[T any] struct {
+// watched is made from files, and again when one of them has changed. It is safe for concurrent use.
+type watched[T any] struct {
 	what  string // the files are, for the log
 	paths []string
 	parse func(contents [][]byte) (T, error)
@@ -35,17 +33,17 @@ type Value[T any] struct {
 	next  time.Time         // look
 }
 
-// New makes the value for the first time, which must succeed. what names the files in the log: "certificate". parse is
-// called by one goroutine at a time, with the contents of paths, in their order.
+// watch makes the value for the first time, which must succeed. what names the files in the log: "certificate". parse
+// is called by one goroutine at a time, with the contents of paths, in their order.
 //
 // Files are read when the value is asked for, at most once a second. A change counts once it is half a second old, by
 // the time of the file or by two looks. A content that cannot be used is logged, and the last good one stays in force.
 // Files that belong together are rarely replaced in one step.
-func New[T any](
+func watch[T any](
 	what string, log logr.Logger, parse func(contents [][]byte) (T, error), paths ...string,
-) (*Value[T], error) {
-	w := &Value[T]{what: what, paths: paths, parse: parse, log: log, now: time.Now}
-	f, err := read(paths)
+) (*watched[T], error) {
+	w := &watched[T]{what: what, paths: paths, parse: parse, log: log, now: time.Now}
+	f, err := readAll(paths)
 	if err != nil {
 		return nil, err
 	}
@@ -54,11 +52,11 @@ func New[T any](
 	return w, err
 }
 
-// SetClock replaces the clock, for tests. Call it before the value is shared.
-func (w *Value[T]) SetClock(now func() time.Time) { w.now = now }
+// setClock replaces the clock, for tests. Call it before the value is shared.
+func (w *watched[T]) setClock(now func() time.Time) { w.now = now }
 
 // Get is the newest value that could be made.
-func (w *Value[T]) Get() T {
+func (w *watched[T]) Get() T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if now := w.now(); !now.Before(w.next) {
@@ -68,8 +66,8 @@ func (w *Value[T]) Get() T {
 	return w.value
 }
 
-func (w *Value[T]) renew(now time.Time) {
-	f, err := read(w.paths)
+func (w *watched[T]) renew(now time.Time) {
+	f, err := readAll(w.paths)
 	if err != nil { // perhaps about to be replaced
 		w.log.V(1).Info("A file cannot be read: the last good content stays", "file", w.what, "error", err.Error())
 		return
@@ -101,7 +99,7 @@ type files struct {
 	written  time.Time // the last time that one of them was written
 }
 
-func read(paths []string) (files, error) {
+func readAll(paths []string) (files, error) {
 	f := files{contents: make([][]byte, len(paths))}
 	sum := sha256.New()
 	for i, path := range paths {

@@ -1,4 +1,4 @@
-package certs
+package access
 
 import (
 	"crypto/ecdsa"
@@ -20,8 +20,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-
-	"github.com/shardctl/shardctl/internal/watchfile"
 )
 
 // authority signs certificates for 127.0.0.1.
@@ -109,7 +107,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair.SetClock(everLater())
+	pair.setClock(everLater())
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail
 	server.Listener = tls.NewListener(server.Listener, serving(pair))
@@ -120,7 +118,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trusted.transport.SetClock(everLater())
+	trusted.transport.setClock(everLater())
 	client := &http.Client{Transport: trusted}
 	shown := func(what string, want int64) {
 		t.Helper()
@@ -154,7 +152,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 // everLater is a clock by which every look is due.
 func everLater() func() time.Time {
 	now := time.Now()
-	return func() time.Time { now = now.Add(watchfile.Recheck); return now } // called under the lock of one value
+	return func() time.Time { now = now.Add(Recheck); return now } // called under the lock of one value
 }
 
 // TestRefusedAtTheStart holds that files that cannot be used at first are an error.
@@ -166,7 +164,7 @@ func TestRefusedAtTheStart(t *testing.T) {
 	}
 	missing := filepath.Join(dir, "missing.pem")
 	for _, path := range []string{empty, missing} {
-		if _, err := Server(path, path, logr.Discard()); err == nil {
+		if _, err := ServerTLS(path, path, logr.Discard()); err == nil {
 			t.Errorf("%s serves", path)
 		}
 		if _, err := Transport(path, logr.Discard()); err == nil {

@@ -1,4 +1,4 @@
-package certs
+package access
 
 import (
 	"crypto/tls"
@@ -8,13 +8,11 @@ import (
 	"os"
 
 	"github.com/go-logr/logr"
-
-	"github.com/shardctl/shardctl/internal/watchfile"
 )
 
-// Server returns the settings of a listener that shows the certificate in certFile with the key in keyFile, both PEM.
-// It fails when they cannot be used now.
-func Server(certFile, keyFile string, log logr.Logger) (*tls.Config, error) {
+// ServerTLS returns the settings of a listener that shows the certificate in certFile with the key in keyFile, both
+// PEM. It fails when they cannot be used now.
+func ServerTLS(certFile, keyFile string, log logr.Logger) (*tls.Config, error) {
 	pair, err := newPair(certFile, keyFile, log)
 	if err != nil {
 		return nil, err
@@ -22,22 +20,22 @@ func Server(certFile, keyFile string, log logr.Logger) (*tls.Config, error) {
 	return serving(pair), nil
 }
 
-func newPair(certFile, keyFile string, log logr.Logger) (*watchfile.Value[*tls.Certificate], error) {
-	return watchfile.New("certificate", log, func(contents [][]byte) (*tls.Certificate, error) {
+func newPair(certFile, keyFile string, log logr.Logger) (*watched[*tls.Certificate], error) {
+	return watch("certificate", log, func(contents [][]byte) (*tls.Certificate, error) {
 		pair, err := tls.X509KeyPair(contents[0], contents[1])
 		return &pair, err
 	}, certFile, keyFile)
 }
 
-func serving(pair *watchfile.Value[*tls.Certificate]) *tls.Config {
+func serving(pair *watched[*tls.Certificate]) *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.Get(), nil },
 	}
 }
 
-// Pool reads the authorities in a PEM file. It fails when there is none in it.
-func Pool(caFile string) (*x509.CertPool, error) {
+// CertPool reads the authorities in a PEM file. It fails when there is none in it.
+func CertPool(caFile string) (*x509.CertPool, error) {
 	//nolint:gosec // G304: the file is the one that the configuration or the caller names
 	pem, err := os.ReadFile(caFile)
 	if err != nil {
@@ -63,12 +61,12 @@ func Transport(caFile string, log logr.Logger) (http.RoundTripper, error) {
 
 // trusting asks through a transport made for the present content of a file of authorities.
 type trusting struct {
-	transport *watchfile.Value[*http.Transport]
+	transport *watched[*http.Transport]
 }
 
 func newTrusting(caFile string, log logr.Logger) (*trusting, error) {
 	var last *http.Transport // parse is called by one goroutine at a time
-	transport, err := watchfile.New("certificate", log, func(contents [][]byte) (*http.Transport, error) {
+	transport, err := watch("certificate", log, func(contents [][]byte) (*http.Transport, error) {
 		pool, err := poolOf(caFile, contents[0])
 		if err != nil {
 			return nil, err
