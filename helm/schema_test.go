@@ -10,8 +10,6 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
-
-	"github.com/shardctl/shardctl/config"
 )
 
 var update = flag.Bool("update", false, "write shardctl/values.schema.json")
@@ -47,7 +45,11 @@ func valuesSchema(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	schema := object(t, base)
-	program := object(t, bytes.ReplaceAll(config.Schema, []byte(`"#/$defs/`), []byte(`"#/definitions/config.`)))
+	own, err := os.ReadFile("../config/shardctl.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := object(t, bytes.ReplaceAll(own, []byte(`"#/$defs/`), []byte(`"#/definitions/config.`)))
 	definitions := schema["definitions"].(map[string]any)
 	for name, definition := range program["$defs"].(map[string]any) {
 		definitions["config."+name] = definition

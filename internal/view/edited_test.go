@@ -22,7 +22,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/memory"
-	"github.com/shardctl/shardctl/test/scribble"
 	"github.com/shardctl/shardctl/test/seeds"
 	"github.com/shardctl/shardctl/test/viewtest"
 )
@@ -112,7 +111,7 @@ func TestReadersOfEditedDocuments(t *testing.T) {
 	for range 20_000 {
 		d := docs[r.IntN(len(docs))]
 		for range 1 + r.IntN(3) {
-			d = scribble.Doc(r, d)
+			d = viewtest.Scribble(r, d)
 		}
 		for _, read := range []func(driver.Doc) error{
 			func(d driver.Doc) error { _, err := record.SessionFrom(d); return err },
@@ -143,7 +142,7 @@ func TestAStoreThatIsEdited(t *testing.T) {
 			docs := all()
 			d := docs[r.IntN(len(docs))]
 			was := d.Rev
-			d = scribble.Doc(r, d)
+			d = viewtest.Scribble(r, d)
 			d.Rev++
 			d.WriterID.Seq++
 			if _, err := db.Apply(t.Context(), driver.Change{IfRev: was, Doc: d}); err != nil {

@@ -23,8 +23,8 @@ import (
 	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
-	"github.com/shardctl/shardctl/test/scribble"
 	"github.com/shardctl/shardctl/test/seeds"
+	"github.com/shardctl/shardctl/test/viewtest"
 )
 
 const (
@@ -169,7 +169,7 @@ func anyRequest(ctx context.Context, r *rand.Rand) *http.Request {
 	bodies := []string{
 		"", "{}", `{"tasks":["topics/topic-001"],"reason":"r"}`, `{"id":"u","keys":{"topics/topic-001":{"token":1}}}`,
 	}
-	body := scribble.Body(r, []byte(bodies[r.IntN(len(bodies))]))
+	body := viewtest.ScribbleBody(r, []byte(bodies[r.IntN(len(bodies))]))
 	methods := []string{"GET", "GET", "GET", "POST", "POST", "PUT", "HEAD", "DELETE", "OPTIONS", "TRACE", "BREW"}
 	req, err := http.NewRequestWithContext(ctx, methods[r.IntN(len(methods))], "http://localhost"+path,
 		bytes.NewReader(body))
@@ -260,7 +260,7 @@ func editAnything(ctx context.Context, r *rand.Rand, db hand) (edits int) {
 		if doc == nil {
 			continue // it has gone
 		}
-		body := scribble.Body(r, fmt.Append(nil, doc["body"]))
+		body := viewtest.ScribbleBody(r, fmt.Append(nil, doc["body"]))
 		if r.IntN(4) == 0 { // a document of nobody's
 			db.insert(last, kind, object{
 				"_id": fmt.Sprintf("topics/odd-%d", r.IntN(5)), "rev": int64(1 + r.IntN(9)), "session": "absent",

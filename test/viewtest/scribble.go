@@ -1,5 +1,4 @@
-// Package scribble edits documents of a store at random, as somebody with little care, or much malice, does by hand.
-package scribble
+package viewtest
 
 import (
 	"encoding/json"
@@ -62,8 +61,8 @@ func edit(r *rand.Rand, v any) any {
 	}
 }
 
-// Body returns a body with one change somewhere in it; often it is no longer JSON.
-func Body(r *rand.Rand, body []byte) []byte {
+// ScribbleBody returns a body with one change somewhere in it; often it is no longer JSON.
+func ScribbleBody(r *rand.Rand, body []byte) []byte {
 	var v any
 	if r.IntN(20) == 0 || json.Unmarshal(body, &v) != nil {
 		return []byte(bodies[r.IntN(len(bodies))])
@@ -75,8 +74,9 @@ func Body(r *rand.Rand, body []byte) []byte {
 	return text
 }
 
-// Doc returns the document with another body, or with another column.
-func Doc(r *rand.Rand, d driver.Doc) driver.Doc {
+// Scribble returns the document with another body or another column, as somebody with little care, or much malice, edits
+// one by hand.
+func Scribble(r *rand.Rand, d driver.Doc) driver.Doc {
 	numbers := []int64{-1 << 63, -1, 0, 1, 1 << 53, 1<<53 + 1, 1<<63 - 1}
 	texts := []string{"", "x", "a/b/c", "\x00", "\xff", strings.Repeat("y", 4000)}
 	switch r.IntN(12) {
@@ -91,7 +91,7 @@ func Doc(r *rand.Rand, d driver.Doc) driver.Doc {
 	case 4:
 		d.Expires = numbers[r.IntN(len(numbers))]
 	default:
-		d.Body = Body(r, d.Body)
+		d.Body = ScribbleBody(r, d.Body)
 	}
 	return d
 }
