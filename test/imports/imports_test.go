@@ -100,6 +100,9 @@ func TestTheViewLeadsToNoReplicaAndNoServer(t *testing.T) {
 	}
 }
 
+// frontDoor is how many packages outside the standard library pkg/shard leads to at most, itself included.
+const frontDoor = 40
+
 // A service that embeds pkg/shard compiles no configuration file, no page and no Prometheus with it. These come by
 // importing pkg/shard/shardhttp.
 func TestTheFrontDoorIsLight(t *testing.T) {
@@ -117,6 +120,9 @@ func TestTheFrontDoorIsLight(t *testing.T) {
 			t.Errorf("pkg/shard leads to %s", prefix)
 		}
 	}
+	if found := outside(front); len(found) > frontDoor {
+		t.Errorf("pkg/shard leads to %d packages, at most %d are wanted: %q", len(found), frontDoor, found)
+	}
 	if !leadsTo(mounted, "github.com/prometheus") || !leadsTo(mounted, module+"internal/status") {
 		t.Error("pkg/shard/shardhttp leads to neither page nor metrics: the prefixes above may have no meaning")
 	}
@@ -124,10 +130,7 @@ func TestTheFrontDoorIsLight(t *testing.T) {
 
 // The client needs the standard library and package api, and nothing else.
 func TestClientNeedsTheStandardLibraryAlone(t *testing.T) {
-	got := slices.DeleteFunc(needed(t, "client"), func(pkg string) bool {
-		first, _, _ := strings.Cut(pkg, "/")
-		return !strings.Contains(first, ".") // the standard library
-	})
+	got := outside(needed(t, "client"))
 	if !slices.Equal(got, []string{module + "pkg/api", module + "pkg/client"}) {
 		t.Errorf("it needs %v", got)
 	}
@@ -177,6 +180,14 @@ func needed(t *testing.T, packages string) []string {
 	}
 	slices.Sort(found)
 	return slices.Compact(found)
+}
+
+// outside leaves out the standard library.
+func outside(found []string) []string {
+	return slices.DeleteFunc(slices.Clone(found), func(pkg string) bool {
+		first, _, _ := strings.Cut(pkg, "/")
+		return !strings.Contains(first, ".")
+	})
 }
 
 func leadsTo(found []string, prefix string) bool {

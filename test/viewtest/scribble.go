@@ -74,8 +74,8 @@ func ScribbleBody(r *rand.Rand, body []byte) []byte {
 	return text
 }
 
-// Scribble returns the document with another body or another column, as somebody with little care, or much malice, edits
-// one by hand.
+// Scribble returns the document with another body or another column, as somebody with little care, or much malice,
+// edits one by hand.
 func Scribble(r *rand.Rand, d driver.Doc) driver.Doc {
 	numbers := []int64{-1 << 63, -1, 0, 1, 1 << 53, 1<<53 + 1, 1<<63 - 1}
 	texts := []string{"", "x", "a/b/c", "\x00", "\xff", strings.Repeat("y", 4000)}
