@@ -21,6 +21,7 @@ import (
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/test/viewtest"
 )
@@ -86,7 +87,7 @@ groups:
 		if c.call(); c.status != http.StatusServiceUnavailable {
 			t.Errorf("before the store is reached: %d", c.status)
 		}
-		running(t, r)
+		running(t, r, memory.New())
 		until := func(what string, done func() bool, between func()) {
 			t.Helper()
 			for limit := time.Now().Add(time.Minute); !done(); between() {
@@ -196,7 +197,7 @@ groups: [`+c.groups+`]
 					Application: Beside,
 				})
 				time.Sleep(c.age)
-				running(t, r)
+				running(t, r, memory.New())
 				app := &caller{t: t, handler: Handler(r)}
 				app.req.App, app.req.Wait = "11111111-1111-4111-8111-111111111111", 0.2
 				shown := status.New(status.Showing(r, nil, logr.Discard()))
@@ -232,11 +233,11 @@ groups: [`+c.groups+`]
 }
 
 // running runs a replica, within a bubble, until the test ends.
-func running(t *testing.T, r *replica.Replica) {
+func running(t *testing.T, r *replica.Replica, db store.Store) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
-	go func() { stopped <- r.Run(ctx, memory.New()) }()
+	go func() { stopped <- r.Run(ctx, db) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-stopped; err != nil {
