@@ -24,8 +24,8 @@ type Metrics struct {
 	tasks   runMetrics
 	program programMetrics
 	routes  routeMetrics
-	locks   *mutexmetrics.Metrics // of programs that use this replica's session
-	lock    func(electing.MutexChange)
+	locks   *mutexmetrics.Metrics      // of programs that use this replica's session
+	lock    func(electing.MutexChange) // counts a step of a call for one of these
 }
 
 // keyMetrics are those of keys that come and go, by group.
