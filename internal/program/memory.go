@@ -9,8 +9,9 @@ import (
 	"github.com/shardctl/shardctl/internal/process"
 )
 
-// giveBackEvery is how often a replica returns memory that it does not use. Each time takes a garbage collection.
-const giveBackEvery = 30 * time.Second
+// giveBackEvery is how often a replica returns memory that it does not use. Each time takes a garbage collection, and
+// until then there is more and more to return.
+const giveBackEvery = 10 * time.Second
 
 // giveBack returns memory that is not in use now to the system: of the heap, and pages of the program's file.
 func giveBack() {
