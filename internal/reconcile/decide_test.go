@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -215,6 +216,18 @@ func TestRemovedKeysWaitForTheList(t *testing.T) {
 		if claimed != c.want {
 			t.Errorf("%s: claimed %v", what, claimed)
 		}
+	}
+}
+
+// A replica may hold very many keys that stay: only what leaves is decided about.
+func TestWhatStaysIsNotDecidedAbout(t *testing.T) {
+	v, d := seenBy(6)
+	v.Held["g/gone"] = cluster.Held{Phase: cluster.PhaseRunning}
+	s := newSituation(v, d, Policy{}, Calm{Quiet: time.Minute, Up: time.Minute, Outage: -1})
+	in := s.inputOf()
+	part := s.part(in, balancer.Balance(in))
+	if len(part) != 1 || part[0].Key != "g/gone" || !part[0].Removed {
+		t.Errorf("%+v, want the key that is declared no longer", part)
 	}
 }
 
