@@ -82,8 +82,8 @@ func (ix taskIndex) task(t *tasks.Task) api.Task {
 	if lag := lock.Status.Lag; lag.Known {
 		shown.Lag = &api.Lag{Messages: lag.Messages, Seconds: lag.Seconds}
 	}
-	if load := lock.Status.Load; load.Known {
-		shown.Load = &load.Value
+	if lock.Status.Load.Known {
+		shown.Load = new(lock.Status.Load.Value)
 	}
 	if owned {
 		shown.Instance, shown.Session, shown.OwnedSince = owner.Instance, owner.Session, api.Millis(lock.Since)
