@@ -35,7 +35,7 @@ GINKGO = go tool ginkgo --procs=$(PROCS) --keep-going --timeout=25m --silence-sk
 # A Ginkgo filter, for example: make scenarios LABELS=sqlite
 LABELS ?= $(if $(WHOLE),,!nightly)
 # Packages whose goroutines share memory.
-RACE_PACKAGES = ./pkg/elect ./pkg/elect/internal/loop ./internal/protocol ./pkg/store/internal/engine ./pkg/store/internal/storeuri ./pkg/store/memory ./pkg/mutex ./internal/reconcile ./pkg/tasks ./internal/supervisor ./internal/supervisor/output ./internal/taskrun ./pkg/fence \
+RACE_PACKAGES = ./pkg/elect ./pkg/elect/internal/loop ./internal/protocol ./pkg/store/internal/dbstore ./pkg/store/internal/storeuri ./pkg/store/memory ./pkg/mutex ./internal/reconcile ./pkg/tasks ./internal/supervisor ./internal/supervisor/output ./internal/taskrun ./pkg/fence \
 	./internal/guard ./internal/guard/wire ./internal/guard/worker ./internal/refusals ./internal/status ./internal/web
 # Calls, and not seconds: before Go 1.27 the end of a duration may count as a failure (https://go.dev/issue/75804).
 FUZZTIME  ?= 5000x

@@ -8,7 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // Bounds of one request. etcd's own are 128 operations (--max-txn-ops), of which a change needs up to opsOfChange below
@@ -28,14 +28,14 @@ type pending struct {
 	known bool  // false: it is only read
 }
 
-// CAS implements [engine.Backend]. Changes whose documents are not known are read by the request that writes the
+// CAS implements [dbstore.Backend]. Changes whose documents are not known are read by the request that writes the
 // others. They are judged by what was read, and written by the next attempt.
-func (b *backend) CAS(ctx context.Context, changes []driver.Change, attempt int) ([]engine.Result, error) {
+func (b *backend) CAS(ctx context.Context, changes []driver.Change, attempt int) ([]dbstore.Result, error) {
 	open := make([]*pending, len(changes))
 	for i, c := range changes {
 		open[i] = b.begin(c, i, attempt)
 	}
-	results := make([]engine.Result, 0, len(changes))
+	results := make([]dbstore.Result, 0, len(changes))
 	for len(open) > 0 {
 		ops, next := b.request(open)
 		resp, err := b.link.commit(ctx, ops)
@@ -96,7 +96,7 @@ func (b *backend) operation(p *pending) (op clientv3.Op, d *driver.Doc, bytes in
 		then = append(then, clientv3.OpDelete(p.key))
 	} else {
 		d = b.after(p)
-		then = append(then, clientv3.OpPut(p.key, string(engine.Encode(*d))))
+		then = append(then, clientv3.OpPut(p.key, string(dbstore.Encode(*d))))
 	}
 	then = b.appendIndex(then, p.state.doc, d)
 	if driver.Notable(p.state.doc, d) {
@@ -122,7 +122,7 @@ func (b *backend) after(p *pending) *driver.Doc {
 	if old == nil && p.state.mod != 0 { // unreadable: it goes on at a number that no reader knows it at
 		old = &driver.Doc{Kind: p.Doc.Kind, ID: p.Doc.ID, Rev: floor, Count: floor}
 	}
-	d := engine.Incremented(p.Doc, old, floor)
+	d := dbstore.Incremented(p.Doc, old, floor)
 	return &d
 }
 
@@ -143,7 +143,7 @@ func (b *backend) appendIndex(ops []clientv3.Op, old, d *driver.Doc) []clientv3.
 }
 
 // result reads a change's part of an answer. d is the document that it leaves where it was written.
-func (b *backend) result(p *pending, d *driver.Doc, rev int64, answer *etcdserverpb.ResponseOp) engine.Result {
+func (b *backend) result(p *pending, d *driver.Doc, rev int64, answer *etcdserverpb.ResponseOp) dbstore.Result {
 	found := answer.GetResponseRange()
 	if p.known {
 		txn := answer.GetResponseTxn()
@@ -153,10 +153,10 @@ func (b *backend) result(p *pending, d *driver.Doc, rev int64, answer *etcdserve
 			} else {
 				b.docs.known.learn(p.key, state{mod: rev, doc: d})
 			}
-			return engine.Result{Written: true}
+			return dbstore.Result{Written: true}
 		}
 		found = txn.GetResponses()[0].GetResponseRange()
 	}
 	s := b.docs.state(p.Doc.Kind, p.Doc.ID, found.GetKvs())
-	return engine.Result{Found: s.doc, Malformed: s.malformed}
+	return dbstore.Result{Found: s.doc, Malformed: s.malformed}
 }

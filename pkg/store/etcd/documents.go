@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // documents reads what keys hold, and remembers it. Its methods may be called concurrently.
@@ -25,7 +25,7 @@ func (d *documents) state(kind driver.Kind, id string, found []*mvccpb.KeyValue)
 		return state{}
 	}
 	s := state{mod: found[0].ModRevision}
-	if doc, err := engine.Decode(kind, id, found[0].Value); err == nil {
+	if doc, err := dbstore.Decode(kind, id, found[0].Value); err == nil {
 		s.doc = &doc
 	} else {
 		s.malformed = err
@@ -35,13 +35,13 @@ func (d *documents) state(kind driver.Kind, id string, found []*mvccpb.KeyValue)
 }
 
 // noted is a note as an event; ok is false for what is none.
-func (d *documents) noted(kv *mvccpb.KeyValue) (e engine.Event, ok bool) {
+func (d *documents) noted(kv *mvccpb.KeyValue) (e dbstore.Event, ok bool) {
 	fields := strings.SplitN(string(kv.Value), separator, 4)
 	if len(fields) != 4 || !driver.Kind(fields[0]).Valid() || fields[1] == "" {
 		return e, false
 	}
 	e.About = driver.Doc{Kind: driver.Kind(fields[0]), ID: fields[1], Group: fields[2]}
-	if doc, err := engine.Decode(e.About.Kind, e.About.ID, []byte(fields[3])); err == nil {
+	if doc, err := dbstore.Decode(e.About.Kind, e.About.ID, []byte(fields[3])); err == nil {
 		d.known.learn(d.keys.doc(doc.Kind, doc.ID), state{mod: kv.ModRevision, doc: &doc})
 		e.Doc, e.About = &doc, doc
 	}
@@ -55,7 +55,7 @@ func note(named driver.Doc, old, d *driver.Doc) string {
 	group, value := named.Group, ""
 	switch {
 	case d != nil:
-		group, value = d.Group, string(engine.Encode(*d))
+		group, value = d.Group, string(dbstore.Encode(*d))
 	case old != nil:
 		group = old.Group
 	}

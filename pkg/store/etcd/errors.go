@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // codeOf is the gRPC code of an error of etcd's client, which knows three forms of them.
@@ -32,12 +32,12 @@ func codeOf(err error) codes.Code {
 
 // causes are what etcd says of itself. root is PREFIX/CLUSTER/. user is the URI's; empty: a client certificate's, or
 // none.
-func causes(root, user string, secrets func() []string) *engine.Causes {
+func causes(root, user string, secrets func() []string) *dbstore.Causes {
 	who := "the certificate's user"
 	if user != "" {
 		who = fmt.Sprintf("user %q", user)
 	}
-	return &engine.Causes{Secrets: secrets, Table: slices.Concat([]engine.Cause{
+	return &dbstore.Causes{Secrets: secrets, Table: slices.Concat([]dbstore.Cause{
 		{Is: rpctypes.ErrAuthFailed, Advice: "the log-in failed: wrong user or password"},
 		{
 			Is:     rpctypes.ErrUserEmpty,
@@ -62,7 +62,7 @@ func causes(root, user string, secrets func() []string) *engine.Causes {
 			Is: rpctypes.ErrCorrupt, Means: driver.ErrUnavailable,
 			Advice: "a member's data differ from the others': replace that member",
 		},
-	}, engine.TLS(), []engine.Cause{
+	}, dbstore.TLS(), []dbstore.Cause{
 		{
 			Says: "authentication handshake failed: EOF", Means: driver.ErrUnavailable,
 			Advice: "the server hung up when TLS began: does it speak TLS?",

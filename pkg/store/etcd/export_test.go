@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // Entries are the keys of the indexes that a document is in.
@@ -16,7 +16,7 @@ func Entries(s driver.Store, d driver.Doc) []string { return of(s).keys.entries(
 // Index begins the keys of all indexes.
 func Index(s driver.Store) string { return of(s).keys.root + ".index/" }
 
-func of(s driver.Store) *backend { return s.(*engine.Store).Backend().(*backend) }
+func of(s driver.Store) *backend { return s.(*dbstore.Store).Backend().(*backend) }
 
 // OpenCounting opens a store that says how many keys each reply of etcd's to a read holds: documents and entries of
 // indexes. Keys that are only counted are not read.

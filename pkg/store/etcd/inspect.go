@@ -16,7 +16,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // nearlyFull is how much of its quota a database may use before that is a problem, in percent.
@@ -75,7 +75,7 @@ func (p parts) member(ctx context.Context, endpoint string) driver.Setting {
 		if status.Header.GetMemberId() == status.Leader {
 			is.Value = "etcd " + status.Version + ", the leader"
 		}
-		if older, _ := engine.Older(status.Version, promptVersion); older {
+		if older, _ := dbstore.Older(status.Version, promptVersion); older {
 			is.Value += ": notifications may be late before " + promptVersion
 		}
 		is.Holds = checkVersion(status.Version) == nil

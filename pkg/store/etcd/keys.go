@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // keys names the keys of one cluster.
@@ -161,7 +161,7 @@ func (k keys) plan(kind driver.Kind, q driver.Query) plan {
 	}
 	all := k.ids(kind, q.From, q.To)
 	q.From, q.To = "", ""
-	return plan{spans: []span{all}, exact: engine.SelectsAll(q)}
+	return plan{spans: []span{all}, exact: dbstore.SelectsAll(q)}
 }
 
 // ofGroup looks where IDs begin with the group and a slash, and in the index for those that do not.

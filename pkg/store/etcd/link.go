@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -55,8 +55,8 @@ func (p parts) connect(ctx context.Context, s settings, dial []grpc.DialOption) 
 	all := s.endpoints()
 	few := min(len(all), 3)
 	for round := 0; ; round++ {
-		each := engine.Patience(
-			max(s.Timeout/time.Duration(few), minOpening), engine.Limit(s.Timeout), few, round,
+		each := dbstore.Patience(
+			max(s.Timeout/time.Duration(few), minOpening), dbstore.Limit(s.Timeout), few, round,
 		)
 		began := time.Now()
 		l, err := p.connectAny(ctx, s, all, each, dial)
@@ -176,7 +176,7 @@ func checkMember(is *etcdserverpb.StatusResponse) error {
 
 // checkVersion refuses an etcd that is too old.
 func checkVersion(version string) error {
-	older, known := engine.Older(version, leastVersion)
+	older, known := dbstore.Older(version, leastVersion)
 	switch {
 	case !known:
 		return fmt.Errorf(

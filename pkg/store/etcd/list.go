@@ -10,14 +10,14 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // pageSize is how many documents or entries of an index one request brings at most.
 const pageSize = 1000
 
-// Scan implements [engine.Backend]. All is as of one revision, and it is linearizable as well.
-func (b *backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (engine.Page, error) {
+// Scan implements [dbstore.Backend]. All is as of one revision, and it is linearizable as well.
+func (b *backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (dbstore.Page, error) {
 	for {
 		v := &view{parts: b.parts, whole: true}
 		if b.tidies {
@@ -28,7 +28,7 @@ func (b *backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (e
 			continue
 		}
 		if err != nil {
-			return engine.Page{}, err
+			return dbstore.Page{}, err
 		}
 		if err := v.strays.remove(ctx, b.link); err != nil {
 			err = b.translate("tidy", err)
@@ -70,7 +70,7 @@ func (v *view) list(ctx context.Context, kind driver.Kind, q driver.Query) (driv
 		}
 		docs = append(docs, more...)
 	}
-	return engine.Select(docs, q), nil
+	return dbstore.Select(docs, q), nil
 }
 
 // count counts keys, of which none is read. What cannot be read is counted as well.
@@ -104,7 +104,7 @@ func (v *view) scan(ctx context.Context, kind driver.Kind, s span, q driver.Quer
 		}
 		for _, kv := range found[0].Kvs {
 			st := v.state(kind, v.keys.id(kind, kv.Key), []*mvccpb.KeyValue{kv})
-			if st.doc != nil && engine.Matches(st.doc, q) {
+			if st.doc != nil && dbstore.Matches(st.doc, q) {
 				docs = append(docs, *st.doc)
 			}
 		}
@@ -216,7 +216,7 @@ func (v *view) named(kind driver.Kind, index string, entries []*mvccpb.KeyValue)
 }
 
 func matching(docs []driver.Doc, q driver.Query) []driver.Doc {
-	return slices.DeleteFunc(docs, func(d driver.Doc) bool { return !engine.Matches(&d, q) })
+	return slices.DeleteFunc(docs, func(d driver.Doc) bool { return !dbstore.Matches(&d, q) })
 }
 
 // strays are the entries of indexes that one List meets and whose documents do not have them: another tool deleted or

@@ -7,7 +7,7 @@ import (
 	"regexp"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -68,7 +68,7 @@ func newSource(o Options) (*storeuri.Source[login], error) {
 
 // read looks at all that needs neither network nor disk. Errors wrap [driver.ErrInvalid].
 func read(o Options) (s settings, err error) {
-	if s.Options, err = engine.Complete(o); err != nil {
+	if s.Options, err = dbstore.Complete(o); err != nil {
 		return s, err
 	}
 	if s.uri, err = syntax.Parse(o.URI); err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // keysPerRequest is how many keys or ranges one request asks for, within the default --max-txn-ops.
@@ -28,8 +28,8 @@ type view struct {
 }
 
 // found is a page with the time and the floor, and with what cannot be read.
-func (v *view) found(docs []driver.Doc) engine.Page {
-	return engine.Page{Docs: docs, Unreadable: v.unreadable, Now: clock.Wall().UnixMilli(), Floor: v.floor}
+func (v *view) found(docs []driver.Doc) dbstore.Page {
+	return dbstore.Page{Docs: docs, Unreadable: v.unreadable, Now: clock.Wall().UnixMilli(), Floor: v.floor}
 }
 
 // get asks for keys and ranges in one request, together with the base of the floor.

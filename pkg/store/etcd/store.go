@@ -59,7 +59,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // parts are what every call needs: how keys are named, the way to etcd, and what is known of it.
@@ -68,16 +68,16 @@ type parts struct {
 	link   *link
 	docs   *documents
 	floors *floors
-	causes *engine.Causes
+	causes *dbstore.Causes
 	log    logr.Logger
 }
 
-// backend keeps documents in one etcd, under one cluster's name. It implements [engine.Backend].
+// backend keeps documents in one etcd, under one cluster's name. It implements [dbstore.Backend].
 type backend struct {
 	parts
 	timeout  time.Duration
 	tidies   bool // it takes away entries of indexes that edits by other tools left
-	problems engine.Problems
+	problems dbstore.Problems
 }
 
 // Open connects to the first member that answers, and writes the version of the layout if it is not there. Any number
@@ -102,8 +102,8 @@ func openBy(ctx context.Context, o Options, dial ...grpc.DialOption) (driver.Sto
 	p.docs = &documents{keys: p.keys, known: newKnown()}
 	p.causes = causes(p.keys.root, s.uri.User, source.Hidden)
 	b := &backend{parts: p, timeout: s.Timeout, tidies: !s.Existing} // who only looks may not write
-	opened := engine.New(ctx, b, s.Logger)
-	ctx, done := engine.Bound(ctx, 2*engine.Limit(s.Timeout))
+	opened := dbstore.New(ctx, b, s.Logger)
+	ctx, done := dbstore.Bound(ctx, 2*dbstore.Limit(s.Timeout))
 	defer done()
 	err = opened.Do(ctx, "open etcd store "+secrets.Redact(s.URI), func(ctx context.Context) error {
 		if b.link, err = p.connect(ctx, s, append(slices.Clone(dial), renewed(source, s.files.On)...)); err != nil {
@@ -125,16 +125,16 @@ func openBy(ctx context.Context, o Options, dial ...grpc.DialOption) (driver.Sto
 	return opened, nil
 }
 
-// Traits implements [engine.Backend].
-func (b *backend) Traits() engine.Traits {
-	return engine.Traits{
+// Traits implements [dbstore.Backend].
+func (b *backend) Traits() dbstore.Traits {
+	return dbstore.Traits{
 		Timeout: b.timeout, MaxChanges: changesPerRequest, MaxBytes: bytesPerRequest, AtOnce: requestsAtOnce,
 		SharedTail: true,
 	}
 }
 
-// Get implements [engine.Backend]. It is linearizable: the member asks the leader how far it must be.
-func (b *backend) Get(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
+// Get implements [dbstore.Backend]. It is linearizable: the member asks the leader how far it must be.
+func (b *backend) Get(ctx context.Context, kind driver.Kind, ids []string) (dbstore.Page, error) {
 	v := &view{parts: b.parts}
 	docs, err := v.byID(ctx, kind, ids)
 	return v.found(docs), err
@@ -149,7 +149,7 @@ func (b *backend) RaiseFloor(ctx context.Context, least int64) error {
 // full, alarms, that it refuses watches.
 func (b *backend) Problems() []driver.Problem { return b.problems.All() }
 
-// Look implements [engine.Looker].
+// Look implements [dbstore.Looker].
 func (b *backend) Look(ctx context.Context) error {
 	found, err := b.findProblems(ctx)
 	if err == nil {
@@ -158,10 +158,10 @@ func (b *backend) Look(ctx context.Context) error {
 	return err
 }
 
-// Translate implements [engine.Backend].
+// Translate implements [dbstore.Backend].
 func (b *backend) Translate(doing string, err error) error { return b.translate(doing, err) }
 
-// Close implements [engine.Backend].
+// Close implements [dbstore.Backend].
 func (b *backend) Close(context.Context) error {
 	if b.link == nil {
 		return nil

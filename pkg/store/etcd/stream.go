@@ -10,7 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // Times of a watch.
@@ -28,7 +28,7 @@ const (
 type stream struct {
 	*backend
 	running context.Context // of the stream, and of each watch that it consists of
-	emit    func(engine.Event)
+	emit    func(dbstore.Event)
 
 	watch   clientv3.Watcher
 	cancel  context.CancelFunc // of the watch
@@ -45,8 +45,8 @@ var (
 	errSilent = errors.New("the member has given no sign of life")
 )
 
-// Tail implements [engine.Watcher]. It continues on another member where it broke off, without loss.
-func (b *backend) Tail(ctx context.Context, _ driver.Interest, begun func(), emit func(engine.Event)) error {
+// Tail implements [dbstore.Watcher]. It continues on another member where it broke off, without loss.
+func (b *backend) Tail(ctx context.Context, _ driver.Interest, begun func(), emit func(dbstore.Event)) error {
 	s := &stream{backend: b, running: ctx, emit: emit}
 	defer s.close()
 	if err := s.open(ctx, len(b.link.endpoints.all)); err != nil {
@@ -189,7 +189,7 @@ func (s *stream) reopen(why error) error {
 		return errors.Join(why, err)
 	}
 	if lost {
-		s.emit(engine.Event{Resync: true})
+		s.emit(dbstore.Event{Resync: true})
 	}
 	return nil
 }

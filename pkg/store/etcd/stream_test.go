@@ -8,14 +8,14 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // A watch that catches up goes on after the last event that came, though the header of the response is ahead of it.
 func TestWatchGoesOnAfterTheLastEvent(t *testing.T) {
 	k := newKeys("p", "c")
 	docs := &documents{keys: k, known: newKnown()}
-	s := &stream{backend: &backend{parts: parts{keys: k, docs: docs}}, emit: func(engine.Event) {}, next: 100}
+	s := &stream{backend: &backend{parts: parts{keys: k, docs: docs}}, emit: func(dbstore.Event) {}, next: 100}
 	group := driver.Doc{Kind: driver.KindGroup, ID: "g", Rev: 7}
 	noted := &clientv3.Event{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{
 		Key: []byte(k.note(0)), Value: []byte(note(group, nil, &group)), ModRevision: 1100,

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // database is what all clients share. A document in it is never changed, only replaced: those who have let go of the
@@ -23,7 +23,7 @@ type database struct {
 	watchers map[*watcher]struct{}
 }
 
-// client is one client of a database, and the [engine.Backend] of its store. What the caller is given, and what it
+// client is one client of a database, and the [dbstore.Backend] of its store. What the caller is given, and what it
 // gives, shares no bytes with the database.
 type client struct {
 	db     *database
@@ -31,12 +31,12 @@ type client struct {
 	closed chan struct{}
 }
 
-// Traits implements [engine.Backend].
-func (*client) Traits() engine.Traits { return engine.Traits{} }
+// Traits implements [dbstore.Backend].
+func (*client) Traits() dbstore.Traits { return dbstore.Traits{} }
 
-// CAS implements [engine.Backend]. All changes happen at once.
-func (c *client) CAS(ctx context.Context, changes []driver.Change, _ int) ([]engine.Result, error) {
-	results := make([]engine.Result, len(changes)) // of a late request no one sees them
+// CAS implements [dbstore.Backend]. All changes happen at once.
+func (c *client) CAS(ctx context.Context, changes []driver.Change, _ int) ([]dbstore.Result, error) {
+	results := make([]dbstore.Result, len(changes)) // of a late request no one sees them
 	err := c.call(ctx, Call{Op: OpApply, Changes: changes}, func() {
 		c.db.mu.Lock()
 		defer c.db.mu.Unlock()
@@ -51,11 +51,11 @@ func (c *client) CAS(ctx context.Context, changes []driver.Change, _ int) ([]eng
 }
 
 // cas wants the lock.
-func (db *database) cas(c driver.Change) engine.Result {
+func (db *database) cas(c driver.Change) dbstore.Result {
 	t := db.tables[c.Doc.Kind]
 	old := t.docs[c.Doc.ID]
 	if _, holds := driver.Judge(c, old); !holds {
-		return engine.Result{Found: copied(old, false)}
+		return dbstore.Result{Found: copied(old, false)}
 	}
 	next := &c.Doc
 	switch c.Op {
@@ -63,7 +63,7 @@ func (db *database) cas(c driver.Change) engine.Result {
 		next = nil
 		t.remove(c.Doc.ID)
 	case driver.Increment:
-		raised := engine.Incremented(c.Doc, old, db.now().UnixMilli())
+		raised := dbstore.Incremented(c.Doc, old, db.now().UnixMilli())
 		next = &raised
 		t.put(next)
 	case driver.Put:
@@ -72,11 +72,11 @@ func (db *database) cas(c driver.Change) engine.Result {
 	if driver.Notable(old, next) {
 		db.notify(old, next)
 	}
-	return engine.Result{Written: true}
+	return dbstore.Result{Written: true}
 }
 
-// Get implements [engine.Backend].
-func (c *client) Get(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
+// Get implements [dbstore.Backend].
+func (c *client) Get(ctx context.Context, kind driver.Kind, ids []string) (dbstore.Page, error) {
 	return c.find(ctx, Call{Op: OpRead, Kind: kind, IDs: ids}, func(t *table) (docs []*driver.Doc, total int) {
 		for _, id := range ids {
 			if d := t.docs[id]; d != nil {
@@ -87,26 +87,26 @@ func (c *client) Get(ctx context.Context, kind driver.Kind, ids []string) (engin
 	})
 }
 
-// Scan implements [engine.Backend]. It is never stale.
-func (c *client) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (engine.Page, error) {
+// Scan implements [dbstore.Backend]. It is never stale.
+func (c *client) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (dbstore.Page, error) {
 	return c.find(ctx, Call{Op: OpList, Kind: kind, Query: q}, func(t *table) ([]*driver.Doc, int) { return t.find(q) })
 }
 
-func (c *client) find(ctx context.Context, of Call, in func(*table) ([]*driver.Doc, int)) (engine.Page, error) {
+func (c *client) find(ctx context.Context, of Call, in func(*table) ([]*driver.Doc, int)) (dbstore.Page, error) {
 	var docs []*driver.Doc
-	var page engine.Page
+	var page dbstore.Page
 	err := c.call(ctx, of, func() {
 		c.db.mu.Lock()
 		defer c.db.mu.Unlock()
 		now := c.db.now().UnixMilli()
-		page = engine.Page{Now: now, Floor: now}
+		page = dbstore.Page{Now: now, Floor: now}
 		var total int
 		if docs, total = in(c.db.tables[of.Kind]); of.Query.CountOnly {
 			docs, page.Total = nil, int64(total)
 		}
 	})
 	if err != nil {
-		return engine.Page{}, err
+		return dbstore.Page{}, err
 	}
 	for _, d := range docs {
 		page.Docs = append(page.Docs, *copied(d, of.Query.NoBody))
@@ -130,11 +130,11 @@ func copied(d *driver.Doc, noBody bool) *driver.Doc {
 // watcher is one tail. The database's lock is held when it is notified.
 type watcher struct {
 	in   driver.Interest
-	emit func(engine.Event)
+	emit func(dbstore.Event)
 }
 
-// Tail implements [engine.Watcher]. The writers notify it.
-func (c *client) Tail(ctx context.Context, in driver.Interest, begun func(), emit func(engine.Event)) error {
+// Tail implements [dbstore.Watcher]. The writers notify it.
+func (c *client) Tail(ctx context.Context, in driver.Interest, begun func(), emit func(dbstore.Event)) error {
 	w := &watcher{in, emit}
 	err := c.call(ctx, Call{Op: OpWatch, Interest: in}, func() {
 		c.db.mu.Lock()
@@ -156,7 +156,7 @@ func (c *client) Tail(ctx context.Context, in driver.Interest, begun func(), emi
 
 // notify says that old became d; nil is absent. It wants the lock.
 func (db *database) notify(old, d *driver.Doc) {
-	e := engine.Event{Doc: copied(d, false)}
+	e := dbstore.Event{Doc: copied(d, false)}
 	if d != nil {
 		e.About = *d
 	} else {
@@ -169,7 +169,7 @@ func (db *database) notify(old, d *driver.Doc) {
 	}
 }
 
-// Translate implements [engine.Backend].
+// Translate implements [dbstore.Backend].
 func (*client) Translate(doing string, err error) error {
 	switch {
 	case err == nil:
@@ -180,7 +180,7 @@ func (*client) Translate(doing string, err error) error {
 	return fmt.Errorf("%s: %w: %w", doing, driver.ErrUnavailable, err)
 }
 
-// Close implements [engine.Backend]. The database lives on for its other clients.
+// Close implements [dbstore.Backend]. The database lives on for its other clients.
 func (c *client) Close(context.Context) error {
 	close(c.closed)
 	return nil

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // Op is a method of the store.
@@ -128,7 +128,7 @@ func (c *client) wait(ctx context.Context, d time.Duration) error {
 func (c *client) over(ctx context.Context) error {
 	select {
 	case <-c.closed:
-		return engine.ErrClosed
+		return dbstore.ErrClosed
 	default:
 		return ctx.Err()
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // Store is one client of a database in memory. Its methods may be called concurrently.
@@ -60,5 +60,5 @@ func (s *Store) Fault(f func(Call) Verdict) {
 
 func (db *database) open() *Store {
 	c := &client{db: db, closed: make(chan struct{})}
-	return &Store{engine.New(context.Background(), c, logr.Discard()), c}
+	return &Store{dbstore.New(context.Background(), c, logr.Discard()), c}
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // table is the documents of one kind with their indexes. A document in it is never changed, only replaced, so that
@@ -94,7 +94,7 @@ func (t *table) gone(id string) bool { return t.docs[id] == nil }
 // find returns the documents that match q, in its order and up to its limit, and how many match in all.
 func (t *table) find(q driver.Query) (docs []*driver.Doc, total int) {
 	keep := func(d *driver.Doc) bool {
-		if d == nil || !engine.Matches(d, q) {
+		if d == nil || !dbstore.Matches(d, q) {
 			return false
 		}
 		total++

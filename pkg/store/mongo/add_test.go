@@ -6,7 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // A document that cannot be read is named once, by all that is wrong with it; a part that can be is a document.
@@ -25,7 +25,7 @@ func TestUnreadableDocumentsAreNamedOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var page engine.Page
+		var page dbstore.Page
 		add(&page, driver.KindLock, raw)
 		if len(page.Docs) != tc.docs || len(page.Unreadable) != tc.bad {
 			t.Errorf("%s: %d documents, %d unreadable; want %d, %d: %+v", name, len(page.Docs), len(page.Unreadable),

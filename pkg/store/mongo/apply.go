@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // batchesAtOnce is how many batches of one Apply are on their way at a time.
 const batchesAtOnce = 4
 
-// CAS implements [engine.Backend]. What a command can hold together goes out as one, a few commands at once.
-func (b *backend) CAS(ctx context.Context, changes []driver.Change, attempt int) ([]engine.Result, error) {
-	s := &sending{backend: b, changes: changes, results: make([]engine.Result, len(changes))}
+// CAS implements [dbstore.Backend]. What a command can hold together goes out as one, a few commands at once.
+func (b *backend) CAS(ctx context.Context, changes []driver.Change, attempt int) ([]dbstore.Result, error) {
+	s := &sending{backend: b, changes: changes, results: make([]dbstore.Result, len(changes))}
 	kinds := make([]driver.Kind, len(changes))
 	for i, c := range changes {
 		kinds[i] = c.Doc.Kind
@@ -67,11 +67,11 @@ func batches(changes []driver.Change) (all [][]int) {
 type sending struct {
 	*backend
 	changes []driver.Change
-	results []engine.Result
+	results []dbstore.Result
 }
 
 // send sends the changes at these places, of one kind and operation, as one command. The server says which of them it
-// refused by an error, and otherwise how many it performed, not which. Where the numbers differ the engine reads them.
+// refused by an error, and otherwise how many it performed, not which. Where the numbers differ the store reads them.
 func (s *sending) send(ctx context.Context, places []int) {
 	if len(places) == 0 {
 		return
@@ -85,7 +85,7 @@ func (s *sending) send(ctx context.Context, places []int) {
 	var partial mongo.BulkWriteException
 	if err != nil && (!errors.As(err, &partial) || partial.WriteConcernError != nil || len(partial.WriteErrors) == 0) {
 		for _, i := range places {
-			s.results[i] = engine.Result{Err: err, Unread: true}
+			s.results[i] = dbstore.Result{Err: err, Unread: true}
 		}
 		return
 	}
@@ -103,7 +103,7 @@ func (s *sending) send(ctx context.Context, places []int) {
 	}
 	performed := int(res.InsertedCount + res.MatchedCount + res.UpsertedCount + res.DeletedCount)
 	for _, i := range open {
-		s.results[i] = engine.Result{Written: performed == len(open), Unread: performed != len(open)}
+		s.results[i] = dbstore.Result{Written: performed == len(open), Unread: performed != len(open)}
 	}
 	if first.Op != driver.Delete || performed == len(open) || performed == 0 {
 		return
@@ -186,7 +186,7 @@ func atRev(c driver.Change) bson.D {
 	return bson.D{{Key: fieldID, Value: c.Doc.ID}, {Key: fieldRev, Value: c.IfRev}}
 }
 
-// replaceMalformed puts creations and counters in the place of documents that the engine has found to be none, since
+// replaceMalformed puts creations and counters in the place of documents that the store has found to be none, since
 // somebody edited them: they could never be changed otherwise. It returns the other places. A counter begins again at
 // the time, so that no reader has seen that number before.
 func (s *sending) replaceMalformed(ctx context.Context, places []int) (others []int) {
@@ -206,7 +206,7 @@ func (s *sending) replaceMalformed(ctx context.Context, places []int) (others []
 		}
 		same := bson.D{{Key: "$eq", Value: bson.A{"$$ROOT", bson.D{{Key: "$literal", Value: raw}}}}}
 		res, err := coll.ReplaceOne(ctx, append(there, bson.E{Key: "$expr", Value: same}), encode(next))
-		s.results[i] = engine.Result{Err: err, Written: err == nil && res.MatchedCount == 1, Unread: true}
+		s.results[i] = dbstore.Result{Err: err, Written: err == nil && res.MatchedCount == 1, Unread: true}
 	}
 	return others
 }

@@ -16,19 +16,19 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
 // links make the clients of a database, and others in their place when what they were made from is renewed.
 type links struct {
 	log      logr.Logger
-	causes   *engine.Causes
+	causes   *dbstore.Causes
 	timeout  time.Duration
 	existing bool // few calls are expected
 
 	source   *storeuri.Source[origin]
-	life     *engine.Life // of what replaces clients
+	life     *dbstore.Life // of what replaces clients
 	now      atomic.Pointer[clients]
 	renewing atomic.Bool
 }

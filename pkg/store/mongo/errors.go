@@ -16,17 +16,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 const codeUnauthorized = 13
 
 // causes are what another try with the same URI and set-up does not change. The driver and the server say in many
 // lines who may not log in, may not do something, or is not trusted.
-func causes(secrets func() []string) *engine.Causes {
+func causes(secrets func() []string) *dbstore.Causes {
 	// UserNotFound, AuthenticationFailed, MechanismUnavailable, AtlasError
 	refused := []int{codeUnauthorized, 11, 18, 334, 8000}
-	return &engine.Causes{Secrets: secrets, Table: []engine.Cause{
+	return &dbstore.Causes{Secrets: secrets, Table: []dbstore.Cause{
 		{
 			Match:  logInFailed,
 			Advice: "the log-in failed: wrong user or password, or a user of another database (authSource in the URI)",

@@ -6,12 +6,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // Examined is how many documents, or entries of an index, the server looks at for a List, by its own word.
 func Examined(ctx context.Context, of driver.Store, kind driver.Kind, q driver.Query) (int64, error) {
-	s := of.(*engine.Store).Backend().(*backend)
+	s := of.(*dbstore.Store).Backend().(*backend)
 	order := 1
 	if q.Reverse {
 		order = -1

@@ -12,7 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -65,7 +65,7 @@ var (
 
 // Parse implements [driver.Driver]. Its errors never quote the URI: it may hold a password, also where it is wrong.
 func (registered) Parse(c driver.Config) (driver.Config, error) {
-	c, err := engine.Complete(c)
+	c, err := dbstore.Complete(c)
 	if err != nil {
 		return c, err
 	}

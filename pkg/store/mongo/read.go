@@ -14,16 +14,16 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // listBatch is how many documents come with each reply of a long list; the server sends at most 16 MiB.
 const listBatch = 10_000
 
-// Get implements [engine.Backend]. It is linearizable: the server confirms with a majority that it was the primary when
-// it read. On a standalone server, which has no other copy, it is a plain read.
-func (b *backend) Get(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
-	var page engine.Page
+// Get implements [dbstore.Backend]. It is linearizable: the server confirms with a majority that it was the primary
+// when it read. On a standalone server, which has no other copy, it is a plain read.
+func (b *backend) Get(ctx context.Context, kind driver.Kind, ids []string) (dbstore.Page, error) {
+	var page dbstore.Page
 	// Only the first reply of a linearizable read is one: a chunk fits into it.
 	err := b.surely(ctx, func() error {
 		for chunk := range slices.Chunk(ids, driver.MaxBatch) {
@@ -36,7 +36,7 @@ func (b *backend) Get(ctx context.Context, kind driver.Kind, ids []string) (engi
 		return nil
 	}, kind)
 	if err != nil {
-		return engine.Page{}, err
+		return dbstore.Page{}, err
 	}
 	return b.dated(page), nil
 }
@@ -48,7 +48,7 @@ type reader struct {
 }
 
 // dated is a page with the server's clock.
-func (r *reader) dated(page engine.Page) engine.Page {
+func (r *reader) dated(page dbstore.Page) dbstore.Page {
 	page.Now = r.clock.now(time.Now())
 	page.Floor = page.Now
 	return page
@@ -63,7 +63,7 @@ func (r *reader) readConcern() *readconcern.ReadConcern {
 }
 
 // byID reads at most a batch of documents by their ids, linearizably. The error is the driver's.
-func (r *reader) byID(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
+func (r *reader) byID(ctx context.Context, kind driver.Kind, ids []string) (dbstore.Page, error) {
 	c := r.collection(kind).Clone(options.Collection().SetReadConcern(r.readConcern()))
 	filter := bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: ids}}}}
 	opts := options.Find().SetBatchSize(driver.MaxBatch + 1)
@@ -74,9 +74,9 @@ func (r *reader) byID(ctx context.Context, kind driver.Kind, ids []string) (engi
 	return page, err
 }
 
-// Scan implements [engine.Backend]: as a majority has the documents, from the primary. With the last page of all come
+// Scan implements [dbstore.Backend]: as a majority has the documents, from the primary. With the last page of all come
 // those whose ids are no texts.
-func (b *backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (page engine.Page, err error) {
+func (b *backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (page dbstore.Page, err error) {
 	err = b.surely(ctx, func() (err error) {
 		page, err = b.scan(ctx, kind, q)
 		return err
@@ -84,7 +84,7 @@ func (b *backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (p
 	return page, err
 }
 
-func (b *backend) scan(ctx context.Context, kind driver.Kind, q driver.Query) (page engine.Page, err error) {
+func (b *backend) scan(ctx context.Context, kind driver.Kind, q driver.Query) (page dbstore.Page, err error) {
 	if q.CountOnly {
 		page.Total, err = b.collection(kind).CountDocuments(ctx, filter(q))
 		return b.dated(page), err
@@ -101,8 +101,8 @@ func (b *backend) scan(ctx context.Context, kind driver.Kind, q driver.Query) (p
 	page.More = q.Limit > 0 && rows == q.Limit
 	after := q
 	after.From = ""
-	if err == nil && q.Limit > 0 && !page.More && !q.Reverse && engine.SelectsAll(after) {
-		var others engine.Page
+	if err == nil && q.Limit > 0 && !page.More && !q.Reverse && dbstore.SelectsAll(after) {
+		var others dbstore.Page
 		others, _, err = b.find(ctx, b.collection(kind), kind, noTexts(), opts.SetLimit(0))
 		page.Unreadable = append(page.Unreadable, others.Unreadable...)
 	}
@@ -195,7 +195,7 @@ func orMissing(values []string) bson.A {
 // find runs a query and reads all it returns. The error is the driver's.
 func (r *reader) find(
 	ctx context.Context, c *mongo.Collection, kind driver.Kind, filter bson.D, opts *options.FindOptionsBuilder,
-) (page engine.Page, rows int, err error) {
+) (page dbstore.Page, rows int, err error) {
 	cursor, err := c.Find(ctx, filter, opts)
 	if err != nil {
 		return page, 0, err
@@ -212,7 +212,7 @@ func (r *reader) find(
 }
 
 // add adds to a page what can be read of a document, and names it once where that is not all.
-func add(to *engine.Page, kind driver.Kind, raw bson.Raw) {
+func add(to *dbstore.Page, kind driver.Kind, raw bson.Raw) {
 	d, err := decode(kind, raw)
 	none := driver.CheckFound(d)
 	if none == nil {

@@ -16,7 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -71,7 +71,7 @@ func (l *links) renew() {
 // replace makes clients and uses them once they have reached the primary. Until then those there are serve: what is
 // renewed may not be whole yet, or not known to the servers.
 func (l *links) replace(from origin) {
-	ctx, cancel := context.WithTimeout(l.life.Context(), engine.Limit(l.timeout))
+	ctx, cancel := context.WithTimeout(l.life.Context(), dbstore.Limit(l.timeout))
 	defer cancel()
 	made, err := l.make(ctx, from)
 	if err == nil {
@@ -96,7 +96,7 @@ var logIns = []int{codeUnauthorized, 11, 18, 334, 391}
 // is closed. Its methods may be called concurrently.
 type renewal struct {
 	within  time.Duration // the time of a call
-	pace    engine.Pace
+	pace    dbstore.Pace
 	dialer  net.Dialer
 	connect func() // called before each connection is made; it does not block for long
 	// How often it came into doubt whether the connections lead to the store that was opened, and how many of these doubts
@@ -110,7 +110,7 @@ type renewal struct {
 
 func newRenewal(call time.Duration, connect func()) *renewal {
 	return &renewal{
-		within: call, pace: engine.Pace{Every: call}, connect: connect, conns: map[*renewed]struct{}{},
+		within: call, pace: dbstore.Pace{Every: call}, connect: connect, conns: map[*renewed]struct{}{},
 		served: time.Now(),
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
 
@@ -18,7 +18,7 @@ func documented(t *testing.T, marker, database string) []bson.D {
 	t.Helper()
 	text, err := os.ReadFile(rolesDoc)
 	must(t, err)
-	commands, err := testmongo.Documented(string(text), marker, database, engine.DefaultCluster)
+	commands, err := testmongo.Documented(string(text), marker, database, dbstore.DefaultCluster)
 	must(t, err)
 	return commands
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // schemaVersion is the version of the layout that this program writes.
@@ -22,7 +22,7 @@ const schemaVersion = 2
 // setup makes a database ready, and finds out what it is.
 type setup struct {
 	*reader
-	problems engine.Problems
+	problems dbstore.Problems
 }
 
 // setUp reaches the database, looks at what it is, and makes what is missing, unless all of it is to exist.
@@ -86,7 +86,7 @@ func (s *setup) inspect(ctx context.Context) error {
 	return nil
 }
 
-// Look implements [engine.Looker].
+// Look implements [dbstore.Looker].
 func (s *setup) Look(ctx context.Context) error {
 	_, found, err := s.examine(ctx)
 	if err == nil {

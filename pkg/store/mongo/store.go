@@ -48,11 +48,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
-// backend keeps documents in one database, under one cluster's name. It implements [engine.Backend].
+// backend keeps documents in one database, under one cluster's name. It implements [dbstore.Backend].
 type backend struct {
 	*setup
 
@@ -75,7 +75,7 @@ func Open(ctx context.Context, opts Options) (driver.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open MongoDB store %s: %w", Redact(opts.URI), err)
 	}
-	s := engine.New(ctx, b, opts.Logger)
+	s := dbstore.New(ctx, b, opts.Logger)
 	err = s.Do(ctx, "open MongoDB store "+Redact(opts.URI), func(ctx context.Context) error {
 		if err := b.connect(ctx); err != nil {
 			return err
@@ -102,7 +102,7 @@ func newBackend(ctx context.Context, opts Options) (*backend, error) {
 		setup: &setup{reader: &reader{access: &access{
 			links: &links{
 				log: opts.Logger, causes: causes(source.Hidden), timeout: opts.Timeout, existing: opts.Existing,
-				source: source, life: engine.NewLife(ctx, 0),
+				source: source, life: dbstore.NewLife(ctx, 0),
 			},
 			cluster: opts.Cluster, database: opts.Database,
 		}}},
@@ -110,13 +110,13 @@ func newBackend(ctx context.Context, opts Options) (*backend, error) {
 	}, nil
 }
 
-// Traits implements [engine.Backend].
-func (b *backend) Traits() engine.Traits { return engine.Traits{Timeout: b.timeout} }
+// Traits implements [dbstore.Backend].
+func (b *backend) Traits() dbstore.Traits { return dbstore.Traits{Timeout: b.timeout} }
 
 // Problems says what an operator should know about this database: no replica set, arbiters.
 func (b *backend) Problems() []driver.Problem { return b.problems.All() }
 
-// Waits implements [engine.Waiter]. Any user may see his own operations, and with them whether the server is locked.
+// Waits implements [dbstore.Waiter]. Any user may see his own operations, and with them whether the server is locked.
 func (b *backend) Waits(ctx context.Context) (string, error) {
 	var reply struct {
 		Locked bool `bson:"fsyncLock"`
@@ -130,10 +130,10 @@ func (b *backend) Waits(ctx context.Context) (string, error) {
 	return "the server is locked by db.fsyncLock, as for a backup: db.fsyncUnlock ends that", nil
 }
 
-// Translate implements [engine.Backend].
+// Translate implements [dbstore.Backend].
 func (b *backend) Translate(doing string, err error) error { return b.causes.Translate(doing, err) }
 
-// Close implements [engine.Backend].
+// Close implements [dbstore.Backend].
 func (b *backend) Close(ctx context.Context) error {
 	b.life.End()
 	return b.clients().disconnect(ctx)

@@ -14,16 +14,16 @@ import (
 
 	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // awaitEvents is how long the server holds a request for events when there are none.
 const awaitEvents = 5 * time.Second
 
-// Tail implements [engine.Watcher] by one change stream on the database. The server filters it: heartbeats, and locks
+// Tail implements [dbstore.Watcher] by one change stream on the database. The server filters it: heartbeats, and locks
 // that do not concern this watcher, never come over the network. A stream that breaks is resumed by the driver without
 // loss where it can be.
-func (b *backend) Tail(ctx context.Context, in driver.Interest, begun func(), emit func(engine.Event)) error {
+func (b *backend) Tail(ctx context.Context, in driver.Interest, begun func(), emit func(dbstore.Event)) error {
 	if b.standalone {
 		return fmt.Errorf("%w: MongoDB is a standalone server", driver.ErrCannotWatch)
 	}
@@ -134,7 +134,7 @@ type event struct {
 }
 
 // follow emits events until ctx ends or the stream breaks.
-func (b *backend) follow(ctx context.Context, stream *mongo.ChangeStream, emit func(engine.Event)) error {
+func (b *backend) follow(ctx context.Context, stream *mongo.ChangeStream, emit func(dbstore.Event)) error {
 	kinds := map[string]driver.Kind{}
 	for _, k := range driver.Kinds() {
 		kinds[collectionName(b.cluster, k)] = k
@@ -245,11 +245,11 @@ func (b *backend) next(ctx context.Context, stream *mongo.ChangeStream) (event, 
 }
 
 // noted is what watchers are notified of; ok is false for events that are nothing of that.
-func noted(kind driver.Kind, e event) (n engine.Event, ok bool) {
+func noted(kind driver.Kind, e event) (n dbstore.Event, ok bool) {
 	switch e.Operation {
 	case "insert", "replace", "update", "delete":
 	default: // dropped or renamed: what was known may be gone
-		return engine.Event{Resync: true}, true
+		return dbstore.Event{Resync: true}, true
 	}
 	n.About.Kind = kind
 	n.About.ID, ok = e.Key.ID.StringValueOK()

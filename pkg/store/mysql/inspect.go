@@ -12,7 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
 
@@ -285,7 +285,7 @@ func (f facts) server() string {
 	if f.mariaDB() {
 		product = "MariaDB"
 	}
-	return product + " " + engine.Numbers(f.version)
+	return product + " " + dbstore.Numbers(f.version)
 }
 
 // refuse is an error for a server on which nothing would work.
@@ -294,7 +294,7 @@ func (f facts) refuse() error {
 	if f.mariaDB() {
 		least = minMariaDB
 	}
-	older, known := engine.Older(f.version, least)
+	older, known := dbstore.Older(f.version, least)
 	switch packet := f.number("max_allowed_packet"); {
 	case older, !known:
 		return fmt.Errorf("%w: %s is too old: use MariaDB %s, MySQL %s or newer", driver.ErrInvalid, f.server(),

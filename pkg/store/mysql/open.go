@@ -35,7 +35,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
@@ -96,8 +96,8 @@ func Open(ctx context.Context, uri string, o Options) (driver.Store, error) {
 	s := &server{
 		dialect: dialect(fmt.Sprintf("MySQL database %q at %s", target.database, target.addr)),
 		calls: &calls{
-			made: made, identity: identity, database: target.database, timeout: timeout, commonPace: engine.Pace{Every: timeout},
-			ownPace: engine.Pace{Every: timeout},
+			made: made, identity: identity, database: target.database, timeout: timeout,
+			commonPace: dbstore.Pace{Every: timeout}, ownPace: dbstore.Pace{Every: timeout},
 		},
 		poll: cmp.Or(max(o.PollInterval, 0), target.poll, DefaultPollInterval),
 	}
@@ -142,7 +142,7 @@ func (registered) Parse(c driver.Config) (driver.Config, error) {
 		return c, err
 	}
 	c.Database = t.database
-	c.Cluster, err = engine.Cluster(c.Cluster)
+	c.Cluster, err = dbstore.Cluster(c.Cluster)
 	return c, err
 }
 
@@ -230,7 +230,7 @@ func lockWaits(call time.Duration) string {
 }
 
 // maker makes connections that are set up.
-type maker = engine.Maker[sqldriver.Conn]
+type maker = dbstore.Maker[sqldriver.Conn]
 
 // dialer connects to what a URI says, with what its files hold now.
 func dialer(uri, database string, log logr.Logger) (sqldriver.Connector, error) {
@@ -257,7 +257,8 @@ func newMaker(
 	ctx context.Context, source *storeuri.Source[sqldriver.Connector], timeout time.Duration, identity *sqlstore.Identity,
 ) *maker {
 	set := session + lockWaits(timeout)
-	return engine.NewMaker(ctx, timeout, engine.Limit(timeout), func(ctx context.Context, _ int) (sqldriver.Conn, error) {
+	limit := dbstore.Limit(timeout)
+	return dbstore.NewMaker(ctx, timeout, limit, func(ctx context.Context, _ int) (sqldriver.Conn, error) {
 		conn, err := source.Get().Connect(ctx)
 		if err != nil {
 			return nil, err

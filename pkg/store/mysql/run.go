@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
 
@@ -31,7 +31,7 @@ type calls struct {
 	timeout  time.Duration // of calls whose context has no deadline
 	textSize int           // bytes of a text of statements, from which on another is begun
 	// How often a connection of a lane is given up that the server has answered with an error, see on.
-	commonPace, ownPace engine.Pace
+	commonPace, ownPace dbstore.Pace
 }
 
 // Query implements [sqlstore.Server]. A server that became read-only is no primary any more and may not know what was
@@ -195,7 +195,7 @@ func joined(statements []sqlstore.Statement) (string, []any) {
 // others were in the way: a session keeps what it began with, such as a setting of the server that was wrong for a
 // moment.
 func (c *calls) on(ctx context.Context, lane sqlstore.Lane, f func(context.Context, *sql.Conn) error) error {
-	ctx, cancel := engine.Bound(ctx, c.timeout)
+	ctx, cancel := dbstore.Bound(ctx, c.timeout)
 	defer cancel()
 	db, pace := c.common, &c.commonPace
 	if lane == sqlstore.Sessions {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
 
@@ -22,7 +22,7 @@ type server struct {
 	*calls
 
 	poll     time.Duration
-	problems engine.Problems
+	problems dbstore.Problems
 }
 
 var _ sqlstore.Server = (*server)(nil)

@@ -30,7 +30,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
@@ -82,7 +82,7 @@ func Open(ctx context.Context, o Options) (driver.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, opened := engine.Bound(ctx, 2*s.calls.connector.limit)
+	ctx, opened := dbstore.Bound(ctx, 2*s.calls.connector.limit)
 	defer opened()
 	s.calls.connector.askAll(ctx)
 	// First of all, as what else is asked depends on it; OpenServer closes the server where it fails.
@@ -129,7 +129,7 @@ func newServer(ctx context.Context, c driver.Config, o Options) (*server, error)
 	}
 	config := source.Get()
 	connects := &connector{
-		source: source, timeout: o.Timeout, limit: engine.Limit(o.Timeout), lockTimeout: lockTimeout(o.Timeout),
+		source: source, timeout: o.Timeout, limit: dbstore.Limit(o.Timeout), lockTimeout: lockTimeout(o.Timeout),
 		patience: min(max(o.Timeout/2, minPatience), maxPatience), quiet: every > 0,
 	}
 	if connects.fixed = u.Param("connect_timeout") != ""; connects.fixed {
@@ -249,7 +249,7 @@ func (registered) Parse(c driver.Config) (driver.Config, error) {
 	if len(c.Database) > maxName || strings.ContainsAny(c.Database, "/\x00") {
 		return c, &driver.FieldError{Field: field, Text: "names a wrong database, must be at most 63 bytes without /"}
 	}
-	c.Cluster, err = engine.Cluster(c.Cluster)
+	c.Cluster, err = dbstore.Cluster(c.Cluster)
 	return c, err
 }
 

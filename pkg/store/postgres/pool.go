@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
@@ -31,13 +31,13 @@ const (
 // pool is a client's connections for calls.
 type pool struct {
 	connector *connector
-	maker     *engine.Maker[*connection]
+	maker     *dbstore.Maker[*connection]
 	free      chan *connection // those that no one uses; one without a conn is not made yet
 	own       chan *connection // the same, in the lane of sessions
 	reads     chan struct{}    // held by the one read of the common lane that waits for a connection
 	made      atomic.Int64     // how many were made
 	// How often a connection is given up that the server has answered with an error, see inherited.
-	freePace, ownPace engine.Pace
+	freePace, ownPace dbstore.Pace
 	gaveUp            func()        // called when a server was given up that does not answer
 	asks              chan struct{} // held by the goroutine that checks a late call, on another connection
 
@@ -49,10 +49,10 @@ type pool struct {
 
 func newPool(ctx context.Context, c *connector, common, own int) *pool {
 	p := &pool{
-		connector: c, maker: engine.NewMaker(ctx, c.timeout, c.limit, c.connect, (*connection).giveUp),
+		connector: c, maker: dbstore.NewMaker(ctx, c.timeout, c.limit, c.connect, (*connection).giveUp),
 		free: make(chan *connection, common), own: make(chan *connection, own),
 		reads: make(chan struct{}, 1), asks: make(chan struct{}, 1), ended: make(chan struct{}),
-		freePace: engine.Pace{Every: c.timeout}, ownPace: engine.Pace{Every: c.timeout},
+		freePace: dbstore.Pace{Every: c.timeout}, ownPace: dbstore.Pace{Every: c.timeout},
 	}
 	for range common {
 		p.free <- &connection{}
@@ -64,7 +64,7 @@ func newPool(ctx context.Context, c *connector, common, own int) *pool {
 }
 
 // renews is the pace at which connections of a place are given up.
-func (p *pool) renews(home chan *connection) *engine.Pace {
+func (p *pool) renews(home chan *connection) *dbstore.Pace {
 	if home == p.own {
 		return &p.ownPace
 	}
@@ -318,7 +318,7 @@ var (
 func (c *connector) connect(ctx context.Context, failed int) (*connection, error) {
 	config := c.source.Get().Copy()
 	if !c.fixed {
-		config.ConnectTimeout = engine.Patience(c.patience, c.limit, len(hosts(config)), failed)
+		config.ConnectTimeout = dbstore.Patience(c.patience, c.limit, len(hosts(config)), failed)
 	}
 	for {
 		pooled := c.pooled.Load()

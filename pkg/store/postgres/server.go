@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
 
@@ -25,7 +25,7 @@ type server struct {
 	poll     time.Duration // how often watches look in place of LISTEN and NOTIFY; 0: they are notified
 	calls    *pool
 	listener *listener
-	problems engine.Problems
+	problems dbstore.Problems
 }
 
 // Identity implements [sqlstore.Server].
@@ -64,7 +64,7 @@ func (s *server) Waits(ctx context.Context) (string, error) {
 // Query implements [sqlstore.Server]. Queries whose connection turns out to be broken are sent again, up to once on a
 // new one.
 func (s *server) Query(ctx context.Context, lane sqlstore.Lane, queries ...sqlstore.Statement) error {
-	ctx, cancel := engine.Bound(ctx, s.timeout)
+	ctx, cancel := dbstore.Bound(ctx, s.timeout)
 	defer cancel()
 	if s.calls.connector.pooled.Load() {
 		queries = append(append([]sqlstore.Statement{s.calls.connector.noLongWait()}, queries...),
@@ -99,7 +99,7 @@ func (c *connector) noLongWait() sqlstore.Statement {
 func (s *server) Transact(
 	ctx context.Context, lane sqlstore.Lane, statements ...sqlstore.Statement,
 ) ([]int64, error) {
-	ctx, cancel := engine.Bound(ctx, s.timeout)
+	ctx, cancel := dbstore.Bound(ctx, s.timeout)
 	defer cancel()
 	g := &guard{}
 	defer g.leave()

@@ -13,14 +13,14 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // members are the servers of one quorum, with what is known of their identities. Its methods may be called
 // concurrently.
 type members struct {
 	all     []*server
-	life    *engine.Life
+	life    *dbstore.Life
 	timeout time.Duration // of requests
 	log     logr.Logger
 	found   foundTable
@@ -35,7 +35,7 @@ func newMembers(ctx context.Context, o Options) (*members, error) {
 	}
 	n := len(o.Servers)
 	m := &members{
-		life: engine.NewLife(ctx, o.Timeout), timeout: o.Timeout, log: o.Logger, found: foundTable{
+		life: dbstore.NewLife(ctx, o.Timeout), timeout: o.Timeout, log: o.Logger, found: foundTable{
 			want: ballot.Identity{Cluster: o.Cluster, Members: o.members()}, all: make([]ballot.Found, n),
 			errs: make([]error, n), changed: make(chan struct{}),
 		},

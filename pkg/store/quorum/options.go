@@ -17,7 +17,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // DefaultTimeout bounds calls whose context has no deadline: about a sixth of the default lease.
@@ -57,7 +57,7 @@ func (o Options) read() (Options, error) {
 		}
 	}
 	var err error
-	if o.Cluster, err = engine.Cluster(o.Cluster); err != nil {
+	if o.Cluster, err = dbstore.Cluster(o.Cluster); err != nil {
 		return o, err
 	}
 	if o.Timeout < 0 {
@@ -116,10 +116,10 @@ func (registered) Parse(c driver.Config) (driver.Config, error) {
 		return c, &driver.FieldError{Field: "database", Text: text}
 	}
 	var err error
-	if c.Cluster, err = engine.Cluster(c.Cluster); err != nil {
+	if c.Cluster, err = dbstore.Cluster(c.Cluster); err != nil {
 		return c, err
 	}
-	if !engine.ValidCluster(c.Cluster + suffix) {
+	if !dbstore.ValidCluster(c.Cluster + suffix) {
 		text := "is too long: a quorum adds " + suffix + " to it, and that must be at most 63 characters"
 		return c, &driver.FieldError{Field: "cluster", Text: text}
 	}

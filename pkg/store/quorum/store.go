@@ -27,7 +27,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 var errClosed = fmt.Errorf("quorum: %w: closed", driver.ErrUnavailable)
@@ -112,7 +112,7 @@ func (s *Store) List(ctx context.Context, kind driver.Kind, q driver.Query) (dri
 	if err != nil {
 		return driver.Reply{}, unavailable("list "+string(kind), err)
 	}
-	reply, found := v.reply(), engine.Select(docs, q)
+	reply, found := v.reply(), dbstore.Select(docs, q)
 	reply.Docs, reply.Total = found.Docs, found.Total
 	if q.CountOnly {
 		reply.Unreadable = nil

@@ -11,7 +11,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // Pauses between looks at a server that does not count.
@@ -34,7 +34,7 @@ func (t *tender) run(ctx context.Context) {
 		if err == nil {
 			wait = firstTend
 			t.members.found.served()
-			engine.KeepLooking(ctx, t.server.failed, t.server.leave, t.inspect)
+			dbstore.KeepLooking(ctx, t.server.failed, t.server.leave, t.inspect)
 			continue
 		}
 		t.server.mu.Lock()
@@ -74,7 +74,7 @@ func (t *tender) inspect(ctx context.Context) error {
 // admit connects the server and looks at its identity. Nil: it counts. Else the error says why not.
 func (t *tender) admit(ctx context.Context) error {
 	var id *ballot.Identity
-	opening, opened := context.WithTimeout(ctx, engine.Limit(t.members.timeout))
+	opening, opened := context.WithTimeout(ctx, dbstore.Limit(t.members.timeout))
 	defer opened()
 	client, err := t.connect(opening)
 	if err == nil {

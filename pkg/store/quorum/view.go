@@ -7,7 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // looks is how often documents are looked at before a round decides about those on which no majority agrees.
@@ -199,7 +199,7 @@ func (v *view) list(ctx context.Context, q driver.Query) ([]driver.Doc, error) {
 		}
 		for _, d := range v.documents(ids) {
 			delete(found.unreadable, d.ID)
-			if engine.Matches(&d, q) {
+			if dbstore.Matches(&d, q) {
 				docs = append(docs, d)
 			}
 		}

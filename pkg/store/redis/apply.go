@@ -11,16 +11,16 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
-// CAS implements [engine.Backend]. Changes of one kind are one script and one good reply. No other write comes between
+// CAS implements [dbstore.Backend]. Changes of one kind are one script and one good reply. No other write comes between
 // the test and the write of a script.
-func (b *backend) CAS(ctx context.Context, changes []driver.Change, attempt int) ([]engine.Result, error) {
+func (b *backend) CAS(ctx context.Context, changes []driver.Change, attempt int) ([]dbstore.Result, error) {
 	if attempt > 0 {
 		return nil, errWords
 	}
-	results := make([]engine.Result, len(changes))
+	results := make([]dbstore.Result, len(changes))
 	byKind := map[driver.Kind][]int{}
 	for i, c := range changes {
 		byKind[c.Doc.Kind] = append(byKind[c.Doc.Kind], i)
@@ -40,7 +40,7 @@ type batch struct {
 	kind    driver.Kind
 	changes []driver.Change
 	open    []int // places of those without a result, of which the script that is under way has each
-	results []engine.Result
+	results []dbstore.Result
 }
 
 // perform puts the results of the changes in these places. Where the gate was closed to the last claim, one claim is
@@ -77,7 +77,7 @@ func (b *batch) send(ctx context.Context, places []int) {
 	}
 	for n, place := range b.open {
 		if err != nil {
-			b.results[place] = engine.Result{Err: err, Lineage: b.tracker.proven()}
+			b.results[place] = dbstore.Result{Err: err, Lineage: b.tracker.proven()}
 			continue
 		}
 		status, _ := r.text(2 * n)
@@ -95,7 +95,7 @@ func (b *batch) args(identity string) ([]any, error) {
 		b.open = nil
 		for _, place := range all {
 			if h := b.changes[place].Lineage; h != "" && h != lineage(identity) {
-				b.results[place] = engine.Result{Err: errForeign, Lineage: lineage(identity)}
+				b.results[place] = dbstore.Result{Err: errForeign, Lineage: lineage(identity)}
 			} else {
 				b.open = append(b.open, place)
 			}
@@ -132,7 +132,7 @@ func (b *batch) changeArgs(c driver.Change) []any {
 }
 
 // result is what became of a change that the script has looked at.
-func (b *batch) result(c driver.Change, status, text string) (r engine.Result) {
+func (b *batch) result(c driver.Change, status, text string) (r dbstore.Result) {
 	if c.Claim > 0 {
 		b.gateClosed.Store(status == "closed")
 	}
@@ -141,9 +141,9 @@ func (b *batch) result(c driver.Change, status, text string) (r engine.Result) {
 		if c.Claim > 0 {
 			b.warned.Store(nil)
 		}
-		return engine.Result{Written: true}
+		return dbstore.Result{Written: true}
 	case "closed":
-		return engine.Result{Err: b.closed(c, text)}
+		return dbstore.Result{Err: b.closed(c, text)}
 	}
 	if text != "" {
 		d, err := decode(c.Doc.Kind, c.Doc.ID, text)

@@ -1,16 +1,16 @@
 package redis
 
 import (
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // causes are answers of a server that another try does not change. secrets are kept out of texts.
-func causes(secrets func() []string) *engine.Causes {
+func causes(secrets func() []string) *dbstore.Causes {
 	const (
 		rights  = "the user lacks rights: grant those in docs/stores/redis.md"
 		command = "this service lacks a command that the store needs"
 	)
-	return &engine.Causes{Secrets: secrets, Table: append([]engine.Cause{
+	return &dbstore.Causes{Secrets: secrets, Table: append([]dbstore.Cause{
 		{Says: "WRONGPASS", Advice: "wrong user or password: correct the URI"},
 		{Says: "NOAUTH", Advice: "a password is required: write it into the URI"},
 		{
@@ -32,5 +32,5 @@ func causes(secrets func() []string) *engine.Causes {
 		},
 		{Says: "unknown command", Advice: command},
 		{Says: "Unknown Redis command", Advice: command},
-	}, engine.TLS()...)}
+	}, dbstore.TLS()...)}
 }

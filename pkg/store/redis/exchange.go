@@ -15,7 +15,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 var (
@@ -54,7 +54,7 @@ type exchange struct {
 	nodes   int  // the master among them
 	named   bool // servers are known to clients by the addresses that they announce: by Sentinel
 	timeout time.Duration
-	causes  *engine.Causes
+	causes  *dbstore.Causes
 	look    []any
 	acks    atomic.Int64 // how many replicas had to acknowledge the last reply
 	log     logr.Logger

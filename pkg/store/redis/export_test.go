@@ -6,7 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // Examined says how many entries of indexes a List looks at.
@@ -31,7 +31,7 @@ func Spoil(ctx context.Context, s driver.Store, kind driver.Kind, id string) err
 	})
 }
 
-func of(s driver.Store) *backend { return s.(*engine.Store).Backend().(*backend) }
+func of(s driver.Store) *backend { return s.(*dbstore.Store).Backend().(*backend) }
 
 // Encode is a document as it is kept.
 func Encode(d driver.Doc) []byte { return encode(d) }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // Init implements [driver.Initializer]: it opens the gate of a new database, so that the first claims need not wait for
@@ -17,7 +17,7 @@ func (registered) Init(ctx context.Context, c driver.Config) (made bool, err err
 		return false, err
 	}
 	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
-	e := s.(*engine.Store) //nolint:forcetypeassert // Open returns no other
+	e := s.(*dbstore.Store) //nolint:forcetypeassert // Open returns no other
 	err = e.Do(ctx, "open the gate of "+Redact(c.URI), func(ctx context.Context) error {
 		made, err = e.Backend().(*backend).openGate(ctx)
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -25,16 +25,16 @@ func init() { redis.SetLogger(&logging.VoidLogger{}) }
 // lane is one connection, used by one call at a time. Its methods may be called concurrently.
 type lane struct {
 	finder *finder
-	maker  *engine.Maker[*redis.Client] // of all lanes
-	first  bool                         // it is connected before others
-	turn   chan struct{}                // holds a token while a call uses it
-	client *redis.Client                // nil: to be connected
-	served bool                         // the client has served a call
-	took   time.Duration                // that the last answer took to come
+	maker  *dbstore.Maker[*redis.Client] // of all lanes
+	first  bool                          // it is connected before others
+	turn   chan struct{}                 // holds a token while a call uses it
+	client *redis.Client                 // nil: to be connected
+	served bool                          // the client has served a call
+	took   time.Duration                 // that the last answer took to come
 	closed atomic.Bool
 }
 
-func newLane(f *finder, m *engine.Maker[*redis.Client], first bool) *lane {
+func newLane(f *finder, m *dbstore.Maker[*redis.Client], first bool) *lane {
 	return &lane{finder: f, maker: m, first: first, turn: make(chan struct{}, 1)}
 }
 
@@ -211,7 +211,7 @@ func (f *finder) address(ctx context.Context, failed int) (string, error) {
 // askSentinel asks one Sentinel for the master's address. One that does not answer must not use up the time of all, and
 // one that is far away gets more of it the more attempts have failed.
 func (f *finder) askSentinel(ctx context.Context, host string, failed int) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, engine.Patience(f.timeout/3, f.limit, 1+len(f.target.hosts), failed))
+	ctx, cancel := context.WithTimeout(ctx, dbstore.Patience(f.timeout/3, f.limit, 1+len(f.target.hosts), failed))
 	defer cancel()
 	to := f.source.Get()
 	o := f.options(host, to)
@@ -265,8 +265,8 @@ type access struct {
 	finder  *finder
 	channel string
 
-	connections   *engine.Maker[*redis.Client]
-	subscriptions *engine.Maker[*subscription]
+	connections   *dbstore.Maker[*redis.Client]
+	subscriptions *dbstore.Maker[*subscription]
 
 	// Sessions have a connection of their own: claims in bulk cannot delay heartbeats.
 	sessions, others *lane

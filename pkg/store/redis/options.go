@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -175,7 +175,7 @@ func schemeOf(uri string) string {
 
 // Parse implements [driver.Driver].
 func (registered) Parse(c driver.Config) (_ driver.Config, err error) {
-	if c, err = engine.Complete(c); err != nil {
+	if c, err = dbstore.Complete(c); err != nil {
 		return c, err
 	}
 	_, err = parseTarget(c)

@@ -10,15 +10,15 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // readAtOnce is how many ids one script reads, so that no other client waits long.
 const readAtOnce = 500
 
-// Get implements [engine.Backend]: a majority has what it shows, under one identity of the master. It begins again when
-// that changes between its parts.
-func (b *backend) Get(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
+// Get implements [dbstore.Backend]: a majority has what it shows, under one identity of the master. It begins again
+// when that changes between its parts.
+func (b *backend) Get(ctx context.Context, kind driver.Kind, ids []string) (dbstore.Page, error) {
 	for {
 		page, err := b.getParts(ctx, kind, ids)
 		if !errors.Is(err, errTorn) {
@@ -30,8 +30,8 @@ func (b *backend) Get(ctx context.Context, kind driver.Kind, ids []string) (engi
 // errTorn says that parts of a reply came from different lineages.
 var errTorn = errors.New("the master changed between the parts of a reply")
 
-func (b *backend) getParts(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
-	var page engine.Page
+func (b *backend) getParts(ctx context.Context, kind driver.Kind, ids []string) (dbstore.Page, error) {
+	var page dbstore.Page
 	identity := ""
 	for len(ids) > 0 || identity == "" {
 		part := ids[:min(len(ids), readAtOnce)]
@@ -45,9 +45,9 @@ func (b *backend) getParts(ctx context.Context, kind driver.Kind, ids []string) 
 		)
 		switch {
 		case err != nil:
-			return engine.Page{}, err
+			return dbstore.Page{}, err
 		case identity != "" && lineage(answer.identity) != lineage(identity):
-			return engine.Page{}, errTorn
+			return dbstore.Page{}, errTorn
 		}
 		identity = answer.identity
 		for i := range part {
@@ -61,7 +61,7 @@ func (b *backend) getParts(ctx context.Context, kind driver.Kind, ids []string) 
 }
 
 // add takes what was found into a page: a document, or what is none, which does not fill a page.
-func (b *backend) add(page *engine.Page, kind driver.Kind, id, text string) {
+func (b *backend) add(page *dbstore.Page, kind driver.Kind, id, text string) {
 	d, err := decode(kind, id, text)
 	if err == nil {
 		err = driver.CheckFound(d)
@@ -76,7 +76,7 @@ func (b *backend) add(page *engine.Page, kind driver.Kind, id, text string) {
 
 // date says when a reply was, and in which lineage. A master that took over may have a clock that is behind:
 // revisions go on above the largest one known.
-func (b *backend) date(page *engine.Page, from reply) {
+func (b *backend) date(page *dbstore.Page, from reply) {
 	page.Wall, page.Now = from.now, max(from.now, b.tracker.rise()+1)
 	page.Floor, page.Lineage = page.Now, lineage(from.identity)
 }
@@ -102,9 +102,9 @@ func plan(kind driver.Kind, q driver.Query) string {
 	return "ids"
 }
 
-// Scan implements [engine.Backend]. It shows what the master has, which may be more than what majorities have. It
+// Scan implements [dbstore.Backend]. It shows what the master has, which may be more than what majorities have. It
 // begins again when the master changes between its parts.
-func (b *backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (engine.Page, error) {
+func (b *backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (dbstore.Page, error) {
 	for {
 		page, err := b.scanParts(ctx, kind, q)
 		if !errors.Is(err, errTorn) {
@@ -115,8 +115,8 @@ func (b *backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (e
 
 // scanParts asks page by page where documents come in order of id. Each index by another order is read in one script,
 // so that a document which moves within it meanwhile is neither shown twice nor missed.
-func (b *backend) scanParts(ctx context.Context, kind driver.Kind, q driver.Query) (engine.Page, error) {
-	var all engine.Page
+func (b *backend) scanParts(ctx context.Context, kind driver.Kind, q driver.Query) (dbstore.Page, error) {
+	var all dbstore.Page
 	var total int64
 	cursor, identity := "", ""
 	b.looked.Store(0)
@@ -125,14 +125,14 @@ func (b *backend) scanParts(ctx context.Context, kind driver.Kind, q driver.Quer
 			ctx, b.laneOf(kind), listScript, b.keys.of(kind), listArgs(kind, q, cursor, len(all.Docs)),
 		)
 		if err != nil {
-			return engine.Page{}, err
+			return dbstore.Page{}, err
 		}
 		if identity != "" && lineage(page.identity) != lineage(identity) {
-			return engine.Page{}, errTorn
+			return dbstore.Page{}, errTorn
 		}
 		identity = page.identity
 		if len(page.words) < 3 {
-			return engine.Page{}, errWords
+			return dbstore.Page{}, errWords
 		}
 		looked, _ := page.text(0)
 		matched, _ := page.text(1)
@@ -153,7 +153,7 @@ func (b *backend) scanParts(ctx context.Context, kind driver.Kind, q driver.Quer
 		all.Docs, all.Unreadable, all.Total = nil, nil, total
 		return all, nil
 	}
-	all.Docs = engine.Select(all.Docs, q).Docs
+	all.Docs = dbstore.Select(all.Docs, q).Docs
 	return all, nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // schemaVersion is that of the layout of keys and documents.
@@ -29,7 +29,7 @@ const (
 // setup is the way to a store that is ready, and what was found on it.
 type setup struct {
 	*access
-	problems *engine.Problems
+	problems *dbstore.Problems
 	silent   bool // the user may not use the channel
 }
 
@@ -195,7 +195,7 @@ func (d description) refuse(cluster bool) error {
 	if !strings.Contains(version, ".") {
 		return fmt.Errorf("%w: INFO shows no redis_version: this service hides what the store needs", driver.ErrInvalid)
 	}
-	older, known := engine.Older(version, leastVersion)
+	older, known := dbstore.Older(version, leastVersion)
 	policy := d.info["maxmemory_policy"]
 	switch {
 	case older, !known:

@@ -55,13 +55,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
-// backend keeps documents in one Redis database, under one cluster's name. It implements [engine.Backend].
+// backend keeps documents in one Redis database, under one cluster's name. It implements [dbstore.Backend].
 type backend struct {
 	*access
-	problems engine.Problems
+	problems dbstore.Problems
 	silent   atomic.Bool  // the channel may not be used: polling only
 	looked   atomic.Int64 // entries of indexes that the last list has looked at
 }
@@ -73,16 +73,16 @@ type backend struct {
 // reached: try again). They never hold a password.
 func Open(ctx context.Context, c driver.Config) (_ driver.Store, err error) {
 	what := "open Redis store " + Redact(c.URI)
-	if c, err = engine.Complete(c); err != nil {
+	if c, err = dbstore.Complete(c); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	b, err := newBackend(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	s := engine.New(ctx, b, b.log)
+	s := dbstore.New(ctx, b, b.log)
 	ready := &setup{access: b.access, problems: &b.problems}
-	ctx, done := engine.Bound(ctx, b.finder.limit)
+	ctx, done := dbstore.Bound(ctx, b.finder.limit)
 	defer done()
 	if err := s.Do(ctx, what, func(ctx context.Context) error { return ready.run(ctx, c.Existing) }); err != nil {
 		_ = s.Close(ctx) // nothing of it is used
@@ -103,8 +103,8 @@ func newBackend(ctx context.Context, c driver.Config) (*backend, error) {
 	}
 	t := source.Get()
 	keys := newKeyspace(c.Cluster)
-	f := &finder{target: t, source: source, proof: keys.state(), timeout: c.Timeout, limit: engine.Limit(c.Timeout)}
-	connections := engine.NewMaker(ctx, c.Timeout, f.limit, f.connect, func(c *redis.Client) { _ = c.Close() })
+	f := &finder{target: t, source: source, proof: keys.state(), timeout: c.Timeout, limit: dbstore.Limit(c.Timeout)}
+	connections := dbstore.NewMaker(ctx, c.Timeout, f.limit, f.connect, func(c *redis.Client) { _ = c.Close() })
 	channel := keys.channel(t.db)
 	a := &access{
 		exchange: &exchange{
@@ -113,7 +113,7 @@ func newBackend(ctx context.Context, c driver.Config) (*backend, error) {
 		},
 		finder: f, channel: channel, connections: connections, others: newLane(f, connections, false),
 	}
-	a.subscriptions = engine.NewMaker(
+	a.subscriptions = dbstore.NewMaker(
 		ctx, c.Timeout, f.limit, func(ctx context.Context, failed int) (*subscription, error) {
 			return f.subscribe(ctx, channel, failed)
 		}, (*subscription).close,
@@ -125,15 +125,15 @@ func newBackend(ctx context.Context, c driver.Config) (*backend, error) {
 	return &backend{access: a}, nil
 }
 
-// Traits implements [engine.Backend].
-func (b *backend) Traits() engine.Traits {
-	return engine.Traits{Timeout: b.timeout, MaxChanges: driver.MaxBatch, SharedTail: true}
+// Traits implements [dbstore.Backend].
+func (b *backend) Traits() dbstore.Traits {
+	return dbstore.Traits{Timeout: b.timeout, MaxChanges: driver.MaxBatch, SharedTail: true}
 }
 
 // Problems says what an operator should know about this database.
 func (b *backend) Problems() []driver.Problem { return b.problems.All() }
 
-// Look implements [engine.Looker].
+// Look implements [dbstore.Looker].
 func (b *backend) Look(ctx context.Context) error {
 	d, err := b.describe(ctx)
 	if err != nil {
@@ -146,10 +146,10 @@ func (b *backend) Look(ctx context.Context) error {
 	return err
 }
 
-// Translate implements [engine.Backend].
+// Translate implements [dbstore.Backend].
 func (b *backend) Translate(doing string, err error) error { return b.causes.Translate(doing, err) }
 
-// Close implements [engine.Backend].
+// Close implements [dbstore.Backend].
 func (b *backend) Close(ctx context.Context) error {
 	err := b.others.close(ctx)
 	if b.sessions != b.others {

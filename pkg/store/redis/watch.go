@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // Bounds of how often the number of the last change is looked at while nothing is heard.
@@ -24,12 +24,12 @@ type listener struct {
 	*backend
 	poll time.Duration
 	seq  int64 // number of the last change that watchers know of
-	emit func(engine.Event)
+	emit func(dbstore.Event)
 }
 
-// Tail implements [engine.Watcher], on the server of one lineage. Events carry no documents: a master that was deposed
+// Tail implements [dbstore.Watcher], on the server of one lineage. Events carry no documents: a master that was deposed
 // may have sent them.
-func (b *backend) Tail(ctx context.Context, _ driver.Interest, begun func(), emit func(engine.Event)) error {
+func (b *backend) Tail(ctx context.Context, _ driver.Interest, begun func(), emit func(dbstore.Event)) error {
 	l := &listener{backend: b, poll: min(max(b.timeout/3, minPoll), maxPoll), emit: emit}
 	opening, opened := context.WithTimeout(ctx, b.timeout)
 	defer opened()
@@ -143,7 +143,7 @@ func (l *listener) check(ctx context.Context, s *subscription) error {
 	}
 	if seq != l.seq {
 		l.seq = seq
-		l.emit(engine.Event{Resync: true})
+		l.emit(dbstore.Event{Resync: true})
 	}
 	return nil
 }
@@ -162,9 +162,9 @@ func (l *listener) deliver(payload string) {
 	missed := seq > l.seq+1
 	l.seq = max(l.seq, seq) // one from before the subscription may come late
 	if missed {
-		l.emit(engine.Event{Resync: true})
+		l.emit(dbstore.Event{Resync: true})
 	}
 	for i := 2; i < len(parts); i += 3 {
-		l.emit(engine.Event{About: driver.Doc{Kind: kind, ID: parts[i], Group: parts[i+1], Next: parts[i+2]}})
+		l.emit(dbstore.Event{About: driver.Doc{Kind: kind, ID: parts[i], Group: parts[i+1], Next: parts[i+2]}})
 	}
 }

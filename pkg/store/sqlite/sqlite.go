@@ -42,7 +42,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
 
@@ -87,7 +87,7 @@ func (registered) Parse(c driver.Config) (driver.Config, error) {
 		return c, &driver.FieldError{Field: "uri", Text: err}
 	}
 	var err error
-	c.Cluster, err = engine.Cluster(c.Cluster)
+	c.Cluster, err = dbstore.Cluster(c.Cluster)
 	return c, err
 }
 

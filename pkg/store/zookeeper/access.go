@@ -13,7 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -21,7 +21,7 @@ import (
 type access struct {
 	layout
 	client    *client
-	causes    *engine.Causes
+	causes    *dbstore.Causes
 	acl       func() []zk.ACL // of znodes that are made now
 	clock     clock
 	floorBase base
@@ -95,7 +95,7 @@ func decode(kind driver.Kind, id string, f found) (d *driver.Doc, malformed erro
 	if f.stat == nil {
 		return nil, nil
 	}
-	doc, err := engine.Decode(kind, id, f.data)
+	doc, err := dbstore.Decode(kind, id, f.data)
 	if err != nil {
 		return nil, err
 	}
@@ -256,12 +256,12 @@ func isAnswer(err error) bool {
 }
 
 // causes are what another try does not change. user is the URI's, base the znode of the cluster.
-func causes(user, base string) *engine.Causes {
+func causes(user, base string) *dbstore.Causes {
 	who := "anyone (the URI names no user)"
 	if user != "" {
 		who = "user " + user
 	}
-	return &engine.Causes{Table: []engine.Cause{
+	return &dbstore.Causes{Table: []dbstore.Cause{
 		{Is: zk.ErrNoAuth, Advice: who + " may not do this below " + base + ": wrong password, or grant cdrw there"},
 		// The client knows these two by their codes alone.
 		{

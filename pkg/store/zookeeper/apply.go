@@ -9,7 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // writer changes documents.
@@ -20,9 +20,9 @@ type writer struct {
 	turns [manyBuckets]chan struct{} // each holds a value while an increment of its groups is under way
 }
 
-// CAS implements [engine.Backend]: each change is one multi, and all are on their way at once.
-func (w *writer) CAS(ctx context.Context, changes []driver.Change, attempt int) ([]engine.Result, error) {
-	results := make([]engine.Result, len(changes))
+// CAS implements [dbstore.Backend]: each change is one multi, and all are on their way at once.
+func (w *writer) CAS(ctx context.Context, changes []driver.Change, attempt int) ([]dbstore.Result, error) {
+	results := make([]dbstore.Result, len(changes))
 	each(len(changes), func(i int) {
 		if c := changes[i]; c.Op == driver.Increment {
 			results[i] = w.increment(ctx, c)
@@ -41,28 +41,28 @@ const maxAttempts = 5
 var errLost = errors.New("the connection broke")
 
 // change sends a Put or Delete.
-func (w *writer) change(ctx context.Context, c driver.Change, attempt int) engine.Result {
+func (w *writer) change(ctx context.Context, c driver.Change, attempt int) dbstore.Result {
 	p := w.place(c.Doc.Kind, c.Doc.ID)
 	if attempt >= maxAttempts {
 		err := fmt.Errorf("the znodes of %s, and its entry in %s, do not fit each other: somebody edited them. "+
 			"Delete them with deleteall", p.document, p.index)
-		return engine.Result{Err: err, Malformed: err}
+		return dbstore.Result{Err: err, Malformed: err}
 	}
 	generation := w.client.generation.Load()
 	err := w.send(ctx, p, c, attempt)
 	switch {
 	case err == nil:
 		w.live.note(c)
-		return engine.Result{Written: true}
+		return dbstore.Result{Written: true}
 	case !isAnswer(err):
-		return engine.Result{Err: err, Unread: true}
+		return dbstore.Result{Err: err, Unread: true}
 	}
 	// The refusal went through the ensemble as a transaction does. What the same server shows next is at least as new.
 	old, malformed, err := w.look(ctx, c.Doc.Kind, c.Doc.ID)
 	if err != nil || w.client.generation.Load() != generation {
-		return engine.Result{Err: errors.Join(errLost, err), Unread: true}
+		return dbstore.Result{Err: errors.Join(errLost, err), Unread: true}
 	}
-	return engine.Result{Found: old, Malformed: malformed}
+	return dbstore.Result{Found: old, Malformed: malformed}
 }
 
 // send sends a Put or Delete as usual. Where the condition did not hold, and the document says that it does, a creation
@@ -91,7 +91,7 @@ func (w *writer) replaceMalformed(ctx context.Context, p place, c driver.Change,
 	if err != nil {
 		return err
 	}
-	ops := []any{replace(p.document, engine.Encode(c.Doc), f.stat.Version)}
+	ops := []any{replace(p.document, dbstore.Encode(c.Doc), f.stat.Version)}
 	for _, name := range revisions {
 		ops = append(ops, remove(p.document+"/"+name), remove(p.index+"/"+p.name+"@"+name))
 	}
@@ -110,9 +110,9 @@ func (w *writer) plan(p place, c driver.Change) []any {
 	case c.Op == driver.Delete:
 		ops = append(ops, remove(p.document))
 	case c.IfRev > 0:
-		ops = append(ops, replace(p.document, engine.Encode(c.Doc), -1))
+		ops = append(ops, replace(p.document, dbstore.Encode(c.Doc), -1))
 	default:
-		ops = append(ops, w.make(p.document, engine.Encode(c.Doc)))
+		ops = append(ops, w.make(p.document, dbstore.Encode(c.Doc)))
 	}
 	if c.Op != driver.Delete {
 		ops = append(ops, w.make(p.revision(c.Doc.Rev), nil), w.make(p.entry(c.Doc.Rev), nil))
@@ -150,27 +150,27 @@ func replace(path string, data []byte, version int32) any {
 
 func remove(path string) any { return &zk.DeleteRequest{Path: path, Version: -1} }
 
-// increment raises a counter. ZooKeeper cannot count, so it is a change of what was read. The engine sends it again
+// increment raises a counter. ZooKeeper cannot count, so it is a change of what was read. The store sends it again
 // where somebody was faster. Increments of one process take turns.
-func (w *writer) increment(ctx context.Context, c driver.Change) engine.Result {
+func (w *writer) increment(ctx context.Context, c driver.Change) dbstore.Result {
 	turn := w.turns[hash(c.Doc.ID, len(w.turns))]
 	select {
 	case turn <- struct{}{}:
 		defer func() { <-turn }()
 	case <-ctx.Done():
-		return engine.Result{Err: context.Cause(ctx)}
+		return dbstore.Result{Err: context.Cause(ctx)}
 	}
 	p := w.place(c.Doc.Kind, c.Doc.ID)
 	f, err := w.get(ctx, p.document)
 	if err != nil {
-		return engine.Result{Err: err}
+		return dbstore.Result{Err: err}
 	}
 	old, malformed := decode(c.Doc.Kind, c.Doc.ID, f)
 	known := old
 	if malformed != nil {
 		known = &driver.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: driver.MaxRev} // it begins again
 	}
-	put := driver.Change{Op: driver.Put, Doc: engine.Incremented(c.Doc, known, w.clock.floor())}
+	put := driver.Change{Op: driver.Put, Doc: dbstore.Incremented(c.Doc, known, w.clock.floor())}
 	if old != nil {
 		put.IfRev = old.Rev
 	}
@@ -180,9 +180,9 @@ func (w *writer) increment(ctx context.Context, c driver.Change) engine.Result {
 		err = w.multi(ctx, w.plan(p, put))
 	}
 	if err != nil && !isAnswer(err) {
-		return engine.Result{Err: err}
+		return dbstore.Result{Err: err}
 	}
-	return engine.Result{Written: err == nil, Malformed: malformed}
+	return dbstore.Result{Written: err == nil, Malformed: malformed}
 }
 
 // maxLive bounds what is remembered. A process writes heartbeats of its own session, and marks some others dead.

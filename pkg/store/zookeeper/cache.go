@@ -11,7 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // cache is the documents of one kind as this process has read them. ZooKeeper cannot search, and a list made of a
@@ -190,18 +190,18 @@ func (m *cache) put(name, id string, d *driver.Doc, malformed error) {
 }
 
 // find answers a query from the cache.
-func (m *cache) find(q driver.Query) engine.Page {
+func (m *cache) find(q driver.Query) dbstore.Page {
 	m.mu.RLock()
 	var matching []driver.Doc
 	for _, d := range m.docs {
-		if engine.Matches(d, q) {
+		if dbstore.Matches(d, q) {
 			matching = append(matching, *d)
 		}
 	}
 	unreadable := slices.Collect(maps.Values(m.unreadable))
 	m.mu.RUnlock()
-	found := engine.Select(matching, q)
-	page := engine.Page{Docs: found.Docs, Total: found.Total}
+	found := dbstore.Select(matching, q)
+	page := dbstore.Page{Docs: found.Docs, Total: found.Total}
 	if !q.CountOnly {
 		page.Unreadable = unreadable
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-zookeeper/zk"
 
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -61,8 +61,8 @@ type library struct {
 // connect begins to connect, and does not wait for it.
 func connect(ctx context.Context, u storeuri.URI, d dialer, log logr.Logger, listen func(zk.Event)) (*client, error) {
 	c := &client{
-		user: u.User, logins: logins{source: d.source, pace: engine.Pace{Every: renewEvery}}, listen: listen, session: make(chan struct{}), refused: make(chan struct{}),
-		trouble: errors.New("no server has answered yet"),
+		user: u.User, logins: logins{source: d.source, pace: dbstore.Pace{Every: renewEvery}}, listen: listen,
+		session: make(chan struct{}), refused: make(chan struct{}), trouble: errors.New("no server has answered yet"),
 	}
 	c.logins.latest()
 	c.begin = func(number uint64) (*zk.Conn, <-chan zk.Event, error) {
@@ -246,7 +246,7 @@ const maxLogins = 4
 // belongs to is changed one by one. So the old ones are named as well, and znodes are made for the newest.
 type logins struct {
 	source *storeuri.Source[login]
-	pace   engine.Pace
+	pace   dbstore.Pace
 
 	mu  sync.Mutex
 	all []string // USER:PASSWORD, the newest at the end

@@ -4,7 +4,7 @@ import (
 	"reflect"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // Looked is how many names of the index and documents the client's lists have read.
@@ -38,4 +38,4 @@ func Channels(s driver.Store) (all int) {
 	return all
 }
 
-func of(s driver.Store) *backend { return s.(*engine.Store).Backend().(*backend) }
+func of(s driver.Store) *backend { return s.(*dbstore.Store).Backend().(*backend) }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -68,7 +68,7 @@ func (registered) Form(string) string { return scheme + "://HOST,…[/CHROOT]" }
 
 // Parse implements [driver.Driver].
 func (registered) Parse(c driver.Config) (driver.Config, error) {
-	c, err := engine.Complete(c)
+	c, err := dbstore.Complete(c)
 	if err != nil {
 		return c, err
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // dated adds what every reply says.
-func (a *access) dated(p engine.Page) engine.Page {
+func (a *access) dated(p dbstore.Page) dbstore.Page {
 	p.Now, p.Floor = a.clock.now(time.Now()), a.clock.floor()
 	return p
 }
@@ -27,12 +27,12 @@ type reader struct {
 
 // read is linearizable. The order of answers is kept within a generation only, so it begins again when that has
 // changed.
-func (r *reader) read(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
+func (r *reader) read(ctx context.Context, kind driver.Kind, ids []string) (dbstore.Page, error) {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == "" })
 	for {
 		generation, err := r.barrier.pass(ctx)
 		if err != nil {
-			return engine.Page{}, err
+			return dbstore.Page{}, err
 		}
 		docs, malformed := make([]*driver.Doc, len(ids)), make([]error, len(ids))
 		errs := make([]error, len(ids), len(ids)+1)
@@ -40,13 +40,13 @@ func (r *reader) read(ctx context.Context, kind driver.Kind, ids []string) (engi
 		err, same := firstOf(append(errs, r.learnBase(ctx))), r.client.generation.Load() == generation
 		switch {
 		case ctx.Err() != nil:
-			return engine.Page{}, errors.Join(context.Cause(ctx), err)
+			return dbstore.Page{}, errors.Join(context.Cause(ctx), err)
 		case !same:
 			continue
 		case err != nil:
-			return engine.Page{}, err
+			return dbstore.Page{}, err
 		}
-		var all engine.Page
+		var all dbstore.Page
 		for i := range ids {
 			if docs[i] != nil {
 				all.Docs = append(all.Docs, *docs[i])

@@ -14,7 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // schemaVersion is the version of the layout that this program writes.
@@ -29,7 +29,7 @@ type setup struct {
 	dialer           dialer
 	hosts            []string
 	chroot, database string
-	problems         engine.Problems
+	problems         dbstore.Problems
 }
 
 // open reaches the ensemble and makes what is missing, unless all of it is to exist.
@@ -77,7 +77,7 @@ func (s *setup) checkVersion(ctx context.Context) error {
 
 // refuse is an error for a version that is too old.
 func refuse(version string) error {
-	if older, known := engine.Older(version, leastVersion); older && known {
+	if older, known := dbstore.Older(version, leastVersion); older && known {
 		return fmt.Errorf("%w: ZooKeeper %s is too old, want %s or later", driver.ErrInvalid, version, leastVersion)
 	}
 	return nil

@@ -31,12 +31,12 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
 // backend keeps documents in znodes of one ensemble, under one cluster's name. It uses one connection. It implements
-// [engine.Backend].
+// [dbstore.Backend].
 type backend struct {
 	*writer
 	hub *hub
@@ -58,7 +58,7 @@ func Open(ctx context.Context, o Options) (driver.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	s := engine.New(ctx, b, o.Logger)
+	s := dbstore.New(ctx, b, o.Logger)
 	if err := s.Do(ctx, what, func(ctx context.Context) error { return b.setup.open(ctx, o.Existing) }); err != nil {
 		_ = s.Close(context.WithoutCancel(ctx)) // why it cannot be opened is what counts
 		return nil, err
@@ -104,22 +104,22 @@ func newBackend(ctx context.Context, o Options) (*backend, error) {
 	return &backend{writer: w, hub: h}, nil
 }
 
-// Traits implements [engine.Backend].
-func (b *backend) Traits() engine.Traits { return engine.Traits{Timeout: b.timeout} }
+// Traits implements [dbstore.Backend].
+func (b *backend) Traits() dbstore.Traits { return dbstore.Traits{Timeout: b.timeout} }
 
-// Get implements [engine.Backend]. It costs one small write and one request for each id, which wait together.
-func (b *backend) Get(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
+// Get implements [dbstore.Backend]. It costs one small write and one request for each id, which wait together.
+func (b *backend) Get(ctx context.Context, kind driver.Kind, ids []string) (dbstore.Page, error) {
 	page, err := b.read(ctx, kind, ids)
 	return b.dated(page), err
 }
 
-// Scan implements [engine.Backend]. It answers from the process's cache of the kind, after one request has shown that
+// Scan implements [dbstore.Backend]. It answers from the process's cache of the kind, after one request has shown that
 // it is as new as the server at hand. Documents that changed since are read first. The first Scan of a kind reads all
 // of them, one request each.
-func (b *backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (engine.Page, error) {
+func (b *backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (dbstore.Page, error) {
 	m := b.hub.caches[kind]
 	if err := m.refresh(ctx); err != nil {
-		return engine.Page{}, err
+		return dbstore.Page{}, err
 	}
 	return b.dated(m.find(q)), nil
 }
@@ -133,16 +133,16 @@ func (b *backend) RaiseFloor(ctx context.Context, floor int64) error {
 // Problems says what an operator should know about this ensemble.
 func (b *backend) Problems() []driver.Problem { return b.setup.problems.All() }
 
-// Look implements [engine.Looker].
+// Look implements [dbstore.Looker].
 func (b *backend) Look(ctx context.Context) error {
 	b.setup.look(ctx)
 	return ctx.Err()
 }
 
-// Translate implements [engine.Backend].
+// Translate implements [dbstore.Backend].
 func (b *backend) Translate(doing string, err error) error { return b.causes.Translate(doing, err) }
 
-// Close implements [engine.Backend]. It ends the session.
+// Close implements [dbstore.Backend]. It ends the session.
 func (b *backend) Close(ctx context.Context) error {
 	b.barrier.close()
 	b.client.close(ctx)

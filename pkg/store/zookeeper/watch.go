@@ -9,17 +9,17 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // retryWatch is the pause before a watch that failed looks again. When the connection comes back it looks at once.
 const retryWatch = 200 * time.Millisecond
 
-// Tail implements [engine.Watcher]. ZooKeeper's watches say only that something has changed, once, so what has changed
+// Tail implements [dbstore.Watcher]. ZooKeeper's watches say only that something has changed, once, so what has changed
 // is found by comparing caches. Which znodes are watched depends on the interest: the index of groups and of overrides,
 // and signals for sessions and locks, which their writers touch. So heartbeats and claims wake no watcher. A lost
 // connection or session costs a Resync, never the tail.
-func (b *backend) Tail(ctx context.Context, in driver.Interest, begun func(), emit func(engine.Event)) error {
+func (b *backend) Tail(ctx context.Context, in driver.Interest, begun func(), emit func(dbstore.Event)) error {
 	f := &follower{watcher: newWatcher(b.access, in), caches: b.hub.caches, emit: emit}
 	b.hub.add(f.watcher)
 	defer b.hub.remove(f.watcher)
@@ -35,7 +35,7 @@ func (b *backend) Tail(ctx context.Context, in driver.Interest, begun func(), em
 type follower struct {
 	*watcher
 	caches map[driver.Kind]*cache
-	emit   func(engine.Event)
+	emit   func(dbstore.Event)
 }
 
 // begin sets all watches and reads all that later changes are compared with.
@@ -82,7 +82,7 @@ func (f *follower) once(ctx context.Context) bool {
 	}
 	found := f.takeFound()
 	if todo.resync || found.resync {
-		f.emit(engine.Event{Resync: true})
+		f.emit(dbstore.Event{Resync: true})
 		return true
 	}
 	for _, e := range found.events {
@@ -139,7 +139,7 @@ type todo struct {
 // changes are what was found and not yet sent.
 type changes struct {
 	resync bool // there were too many
-	events []engine.Event
+	events []dbstore.Event
 }
 
 func newWatcher(a *access, in driver.Interest) *watcher {
@@ -250,7 +250,7 @@ func (w *watcher) changed(kind driver.Kind, old, d *driver.Doc) {
 	if !w.in.Wants(named) || !driver.Notable(old, d) && !w.skipped(old, d) {
 		return
 	}
-	e := engine.Event{About: named}
+	e := dbstore.Event{About: named}
 	if d != nil {
 		shown := *d
 		shown.Body = slices.Clone(d.Body)

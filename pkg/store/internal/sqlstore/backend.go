@@ -30,12 +30,12 @@ import (
 
 	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // Defaults of [Options].
 const (
-	DefaultCluster      = engine.DefaultCluster
+	DefaultCluster      = dbstore.DefaultCluster
 	DefaultPollInterval = 20 * time.Millisecond
 )
 
@@ -52,7 +52,7 @@ type Options struct {
 	Logger logr.Logger
 }
 
-// Backend is one client of a SQL database. It implements [engine.Backend].
+// Backend is one client of a SQL database. It implements [dbstore.Backend].
 type Backend struct {
 	*core
 	database database
@@ -85,11 +85,11 @@ func OpenServer(ctx context.Context, d Server, o Options) (driver.Store, error) 
 	return s, nil
 }
 
-func open(ctx context.Context, d Dialect, o Options, connect func(*core) database) (*engine.Store, error) {
+func open(ctx context.Context, d Dialect, o Options, connect func(*core) database) (*dbstore.Store, error) {
 	c := &core{dialect: d, texts: d.Texts(), log: o.Logger}
 	b := &Backend{core: c, database: connect(c), poll: o.PollInterval}
 	b.mender.begin()
-	s := engine.New(ctx, b, o.Logger)
+	s := dbstore.New(ctx, b, o.Logger)
 	err := s.Do(ctx, "set up", func(ctx context.Context) error { return b.begin(ctx, o) })
 	if err != nil {
 		if closing := s.Close(context.WithoutCancel(ctx)); closing != nil {
@@ -101,11 +101,11 @@ func open(ctx context.Context, d Dialect, o Options, connect func(*core) databas
 }
 
 // Of is the backend of a store that Open or OpenServer made.
-func Of(s driver.Store) *Backend { return s.(*engine.Store).Backend().(*Backend) }
+func Of(s driver.Store) *Backend { return s.(*dbstore.Store).Backend().(*Backend) }
 
 // begin finds or makes the tables.
 func (b *Backend) begin(ctx context.Context, o Options) error {
-	if !engine.ValidCluster(o.Cluster) {
+	if !dbstore.ValidCluster(o.Cluster) {
 		return fmt.Errorf(
 			"cluster %q: %w: want at most 63 letters, digits, '.', '-' and '_'", o.Cluster, driver.ErrInvalid,
 		)
@@ -136,24 +136,24 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Traits implements [engine.Backend]. A disk that hangs holds up a driver.
-func (*Backend) Traits() engine.Traits {
-	return engine.Traits{MaxChanges: driver.MaxBatch, Detached: true}
+// Traits implements [dbstore.Backend]. A disk that hangs holds up a driver.
+func (*Backend) Traits() dbstore.Traits {
+	return dbstore.Traits{MaxChanges: driver.MaxBatch, Detached: true}
 }
 
-// CAS implements [engine.Backend]: one transaction.
-func (b *Backend) CAS(ctx context.Context, changes []driver.Change, attempt int) ([]engine.Result, error) {
+// CAS implements [dbstore.Backend]: one transaction.
+func (b *Backend) CAS(ctx context.Context, changes []driver.Change, attempt int) ([]dbstore.Result, error) {
 	results, err := b.database.cas(ctx, changes, attempt)
 	b.mender.tend() //nolint:contextcheck // it may outlast the call
 	return results, err
 }
 
-// Confirm implements [engine.Confirmer].
+// Confirm implements [dbstore.Confirmer].
 func (b *Backend) Confirm(ctx context.Context, changes []driver.Change) error {
 	return b.database.confirm(ctx, changes)
 }
 
-// Close implements [engine.Backend].
+// Close implements [dbstore.Backend].
 func (b *Backend) Close(ctx context.Context) error {
 	b.mender.end()
 	return b.database.close(ctx)
@@ -175,7 +175,7 @@ type database interface {
 	// prepare comes before anything else.
 	prepare(ctx context.Context) error
 	query(ctx context.Context, lane Lane, queries ...Statement) error
-	cas(ctx context.Context, changes []driver.Change, attempt int) ([]engine.Result, error)
+	cas(ctx context.Context, changes []driver.Change, attempt int) ([]dbstore.Result, error)
 	// confirm returns nil once what the changes found is durable.
 	confirm(ctx context.Context, changes []driver.Change) error
 	// write runs statements as one transaction, once.
@@ -213,7 +213,7 @@ func (c *core) retry(ctx context.Context, f func() error) error {
 	}
 }
 
-// Translate implements [engine.Backend]: it makes an error of the driver one of package store, and names the database.
+// Translate implements [dbstore.Backend]: it makes an error of the driver one of package store, and names the database.
 func (c *core) Translate(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -231,7 +231,7 @@ func Sentinel(d Dialect, err error) error {
 		return driver.ErrSchema
 	case errors.Is(err, driver.ErrInvalid):
 		return driver.ErrInvalid
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, engine.ErrClosed),
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, dbstore.ErrClosed),
 		errors.Is(err, sql.ErrConnDone):
 		return driver.ErrUnavailable
 	}
@@ -248,7 +248,7 @@ func (c *core) get(kind driver.Kind, id string, d **driver.Doc) Statement {
 }
 
 // docs is a query for documents, which it adds to a page.
-func (c *core) docs(kind driver.Kind, text string, args []any, into *engine.Page) Statement {
+func (c *core) docs(kind driver.Kind, text string, args []any, into *dbstore.Page) Statement {
 	return Statement{Text: text, Args: args, Row: func(row Row) error {
 		d, err := scan(kind, row)
 		if err == nil {
@@ -273,7 +273,7 @@ func (b *Backend) Inspect(ctx context.Context) (found driver.Inspection, err err
 	return found, err
 }
 
-// Look implements [engine.Looker].
+// Look implements [dbstore.Looker].
 func (b *Backend) Look(ctx context.Context) error {
 	if server, ok := b.dialect.(Server); ok {
 		return server.Look(ctx)
@@ -281,7 +281,7 @@ func (b *Backend) Look(ctx context.Context) error {
 	return nil
 }
 
-// Waits implements [engine.Waiter].
+// Waits implements [dbstore.Waiter].
 func (b *Backend) Waits(ctx context.Context) (string, error) {
 	if server, ok := b.dialect.(Server); ok {
 		return server.Waits(ctx)

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // Dialect is what each SQL database does in its own way. A dialect is a [File] or a [Server] as well. Its methods may
@@ -77,12 +77,12 @@ type Server interface {
 	Identity() *Identity
 	// Problems are those of [store.Problems], as Look has found them last. The result is the caller's.
 	Problems() []driver.Problem
-	// Look is that of [engine.Looker].
+	// Look is that of [dbstore.Looker].
 	Look(ctx context.Context) error
 	// Inspect is that of [store.Inspect].
 	Inspect(ctx context.Context) (driver.Inspection, error)
-	// Waits is that of [engine.Waiter].
-	engine.Waiter
+	// Waits is that of [dbstore.Waiter].
+	dbstore.Waiter
 	// Close frees everything. No call is under way then, and no signal open.
 	Close(ctx context.Context) error
 }

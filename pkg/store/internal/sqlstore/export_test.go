@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // What tests reach in for.
@@ -55,13 +55,13 @@ func (b *Backend) HoldWriter() (waiting func() int, release func()) {
 // A Watch that looks only when it is asked to.
 type Watch struct {
 	*watch
-	Events *[]engine.Event // what it has emitted
+	Events *[]dbstore.Event // what it has emitted
 }
 
 // NewWatch opens one.
 func (b *Backend) NewWatch(ctx context.Context, in driver.Interest) (Watch, error) {
-	events := &[]engine.Event{}
-	w := &watch{backend: b, in: in, emit: func(e engine.Event) { *events = append(*events, e) }}
+	events := &[]dbstore.Event{}
+	w := &watch{backend: b, in: in, emit: func(e dbstore.Event) { *events = append(*events, e) }}
 	return Watch{w, events}, w.open(ctx)
 }
 

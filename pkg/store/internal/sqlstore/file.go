@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // readers is how many calls of one store read a file at once; more wait.
@@ -122,7 +122,7 @@ func (f *file) releaseWriter(w *writer) { f.writer <- w }
 
 // cas writes changes in one transaction with what else waits for the writer: who gets it writes for others, too. So
 // calls that come together cost one COMMIT, and one wait for other processes.
-func (f *file) cas(ctx context.Context, changes []driver.Change, _ int) ([]engine.Result, error) {
+func (f *file) cas(ctx context.Context, changes []driver.Change, _ int) ([]dbstore.Result, error) {
 	mine := &write{ctx: ctx, changes: changes, done: make(chan struct{})}
 	f.writes.add(mine)
 	given := ctx.Done()
@@ -159,11 +159,11 @@ func (f *file) close(context.Context) error {
 
 // cas reads, judges and writes. No one else writes between. Where the change is notable, it is noted if it is to be;
 // an error of that is a noteError.
-func (w *writer) cas(ctx context.Context, c driver.Change, how noting) (engine.Result, error) {
+func (w *writer) cas(ctx context.Context, c driver.Change, how noting) (dbstore.Result, error) {
 	st := w.file.sql.kinds[c.Doc.Kind]
 	var old *driver.Doc
 	if err := w.run(ctx, w.file.get(c.Doc.Kind, c.Doc.ID, &old)); err != nil {
-		return engine.Result{}, err
+		return dbstore.Result{}, err
 	}
 	var malformed error
 	if old != nil {
@@ -172,7 +172,7 @@ func (w *writer) cas(ctx context.Context, c driver.Change, how noting) (engine.R
 		}
 	}
 	if _, holds := driver.Judge(c, old); !holds {
-		return engine.Result{Found: old, Malformed: malformed}, nil
+		return dbstore.Result{Found: old, Malformed: malformed}, nil
 	}
 	var err error
 	d := &c.Doc
@@ -181,7 +181,7 @@ func (w *writer) cas(ctx context.Context, c driver.Change, how noting) (engine.R
 		d = nil
 		err = w.exec(ctx, st.remove, c.Doc.ID)
 	case driver.Increment:
-		raised := engine.Incremented(c.Doc, old, w.file.now())
+		raised := dbstore.Incremented(c.Doc, old, w.file.now())
 		d = &raised
 		err = w.exec(ctx, st.put, w.file.row(*d)...)
 	case driver.Put:
@@ -197,7 +197,7 @@ func (w *writer) cas(ctx context.Context, c driver.Change, how noting) (engine.R
 			err = noteError{err}
 		}
 	}
-	return engine.Result{Written: true, Malformed: malformed}, err
+	return dbstore.Result{Written: true, Malformed: malformed}, err
 }
 
 // noteError is why a change could not be noted.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // Reasons of [driver.Problem].
@@ -260,8 +260,8 @@ type mender struct {
 	chore
 	tables *schema
 	makes  bool // what is missing, and not only lines of the log
-	mends  engine.Pace
-	looks  engine.Pace
+	mends  dbstore.Pace
+	looks  dbstore.Pace
 }
 
 // tend mends what is known to be wrong, now and then.

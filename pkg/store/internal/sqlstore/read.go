@@ -8,15 +8,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // idsPerRead is how many ids one statement asks for.
 const idsPerRead = 500
 
-// Get implements [engine.Backend]. Readers see every commit, so each read is linearizable.
-func (b *Backend) Get(ctx context.Context, kind driver.Kind, ids []string) (engine.Page, error) {
-	return b.reads(ctx, kind, func(page *engine.Page) []Statement {
+// Get implements [dbstore.Backend]. Readers see every commit, so each read is linearizable.
+func (b *Backend) Get(ctx context.Context, kind driver.Kind, ids []string) (dbstore.Page, error) {
+	return b.reads(ctx, kind, func(page *dbstore.Page) []Statement {
 		var queries []Statement
 		for part := range slices.Chunk(ids, idsPerRead) {
 			queries = append(queries, b.byID(kind, part, page))
@@ -25,10 +25,10 @@ func (b *Backend) Get(ctx context.Context, kind driver.Kind, ids []string) (engi
 	})
 }
 
-// Scan implements [engine.Backend]. It is never stale, and one snapshot.
-func (b *Backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (engine.Page, error) {
+// Scan implements [dbstore.Backend]. It is never stale, and one snapshot.
+func (b *Backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (dbstore.Page, error) {
 	text, args := b.ListStatement(kind, q)
-	page, err := b.reads(ctx, kind, func(page *engine.Page) []Statement {
+	page, err := b.reads(ctx, kind, func(page *dbstore.Page) []Statement {
 		if q.CountOnly {
 			return []Statement{{Text: text, Args: args, Row: func(row Row) error { return row.Scan(&page.Total) }}}
 		}
@@ -42,14 +42,14 @@ func (b *Backend) Scan(ctx context.Context, kind driver.Kind, q driver.Query) (e
 // show is of a later time. Sessions of a server are read without a look at another table. What their floor needs of it
 // is as other reads showed it last: no session that was deleted comes back under its name.
 func (b *Backend) reads(
-	ctx context.Context, kind driver.Kind, queries func(into *engine.Page) []Statement,
-) (page engine.Page, err error) {
+	ctx context.Context, kind driver.Kind, queries func(into *dbstore.Page) []Statement,
+) (page dbstore.Page, err error) {
 	lane, text, args := Common, b.sql.clock, []any{int64(driver.MaxMark)}
 	if kind == driver.KindSession && b.sql.now != "" {
 		lane, text, args = Sessions, b.sql.now, nil
 	}
 	err = b.retry(ctx, func() error {
-		page = engine.Page{}
+		page = dbstore.Page{}
 		var now, high int64
 		clock := Statement{Text: text, Args: args, Row: func(row Row) error { return row.Scan(&now, &high) }}
 		err := b.database.query(ctx, lane, append(queries(&page), clock)...)
@@ -69,7 +69,7 @@ func (b *Backend) reads(
 }
 
 // byID is a query for the documents with these ids.
-func (c *core) byID(kind driver.Kind, ids []string, into *engine.Page) Statement {
+func (c *core) byID(kind driver.Kind, ids []string, into *dbstore.Page) Statement {
 	in, args := c.among("id", ids)
 	text := `SELECT ` + columns + ` FROM ` + c.sql.kinds[kind].table + ` WHERE ` + in + ` ORDER BY id`
 	return c.docs(kind, c.texts.numbered(text), args, into)

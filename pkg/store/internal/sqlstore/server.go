@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // server is the [database] of a [Server].
@@ -82,7 +82,7 @@ type batch struct {
 }
 
 // cas sends each change with its condition, and a query for the document as it is then.
-func (s *server) cas(ctx context.Context, changes []driver.Change, attempt int) ([]engine.Result, error) {
+func (s *server) cas(ctx context.Context, changes []driver.Change, attempt int) ([]dbstore.Result, error) {
 	// In one order for all, so that two transactions cannot wait for each other in a circle.
 	order := make([]int, len(changes))
 	for i := range order {
@@ -114,9 +114,9 @@ func (s *server) cas(ctx context.Context, changes []driver.Change, attempt int) 
 	if err != nil {
 		return nil, err
 	}
-	results := make([]engine.Result, len(changes))
+	results := make([]dbstore.Result, len(changes))
 	for i := range changes {
-		results[i] = engine.Result{Written: counts[b.position[i]] > 0, Found: b.found[i]}
+		results[i] = dbstore.Result{Written: counts[b.position[i]] > 0, Found: b.found[i]}
 	}
 	s.trim(len(changes)) //nolint:contextcheck // it may outlast the call
 	return results, nil

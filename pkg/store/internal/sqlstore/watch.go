@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 const (
@@ -25,15 +25,15 @@ const (
 type watch struct {
 	backend *Backend
 	in      driver.Interest
-	emit    func(engine.Event)
+	emit    func(dbstore.Event)
 	signal  Signal
 	cursor  cursor
 	lost    int64 // what logStatements.lost was, 0: nothing yet
 }
 
-// Tail implements [engine.Watcher]. Events carry the documents as they are by then. Those of a file come within the
+// Tail implements [dbstore.Watcher]. Events carry the documents as they are by then. Those of a file come within the
 // poll interval.
-func (b *Backend) Tail(ctx context.Context, in driver.Interest, begun func(), emit func(engine.Event)) error {
+func (b *Backend) Tail(ctx context.Context, in driver.Interest, begun func(), emit func(dbstore.Event)) error {
 	w := &watch{backend: b, in: in, emit: emit}
 	defer w.disconnect()
 	if err := w.open(ctx); err != nil {
@@ -119,7 +119,7 @@ func (w *watch) deliver(ctx context.Context) error {
 	log, err := w.read(ctx, w.cursor.last, asked)
 	if log.lost != w.lost && log.lost != 0 {
 		w.lost = log.lost
-		w.emit(engine.Event{Resync: true})
+		w.emit(dbstore.Event{Resync: true})
 	}
 	if err != nil {
 		if log.lost != 0 && w.backend.answered(err) {
@@ -133,13 +133,13 @@ func (w *watch) deliver(ctx context.Context) error {
 	}
 	if back || w.cursor.lost(log.oldest, log.newest, asked) {
 		w.cursor.moveTo(log.newest)
-		w.emit(engine.Event{Resync: true})
+		w.emit(dbstore.Event{Resync: true})
 		return nil
 	}
 	before := w.cursor.copied()
 	found := w.take(log, now)
 	if len(found) > maxLines {
-		found = []engine.Event{{Resync: true}}
+		found = []dbstore.Event{{Resync: true}}
 	} else if err = w.addDocs(ctx, found); err != nil {
 		w.cursor = before // so that they are sent at the next look
 		return err
@@ -191,8 +191,8 @@ func (w *watch) read(ctx context.Context, last int64, gaps []int64) (log logged,
 
 // take moves the cursor on, and returns what concerns this watcher. Of several lines that name one document, the first
 // stands for all.
-func (w *watch) take(log logged, now time.Time) []engine.Event {
-	var found []engine.Event
+func (w *watch) take(log logged, now time.Time) []dbstore.Event {
+	var found []dbstore.Event
 	type name struct {
 		kind driver.Kind
 		id   string
@@ -202,7 +202,7 @@ func (w *watch) take(log logged, now time.Time) []engine.Event {
 		n := name{l.doc.Kind, l.doc.ID}
 		if w.cursor.read(l.seq, now) && !seen[n] && w.in.Wants(l.doc) {
 			seen[n] = true
-			found = append(found, engine.Event{About: l.doc})
+			found = append(found, dbstore.Event{About: l.doc})
 		}
 	}
 	return found
@@ -224,7 +224,7 @@ func (c *core) since(last int64, gaps []int64) (text string, args []any) {
 }
 
 // addDocs reads the documents that events are about.
-func (w *watch) addDocs(ctx context.Context, found []engine.Event) error {
+func (w *watch) addDocs(ctx context.Context, found []dbstore.Event) error {
 	named := map[driver.Kind][]string{}
 	for _, e := range found {
 		named[e.About.Kind] = append(named[e.About.Kind], e.About.ID)
@@ -232,9 +232,9 @@ func (w *watch) addDocs(ctx context.Context, found []engine.Event) error {
 	if len(named) == 0 {
 		return nil
 	}
-	var read engine.Page
+	var read dbstore.Page
 	err := w.backend.retry(ctx, func() error {
-		read = engine.Page{}
+		read = dbstore.Page{}
 		var queries []Statement
 		for kind, ids := range named {
 			queries = append(queries, w.backend.byID(kind, ids, &read))

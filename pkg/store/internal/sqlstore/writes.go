@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // write is a list of changes that has its results once done is closed.
@@ -15,7 +15,7 @@ type write struct {
 	ctx     context.Context //nolint:containedctx // of the call that waits for it
 	changes []driver.Change
 
-	results []engine.Result
+	results []dbstore.Result
 	err     error
 	done    chan struct{}
 }
@@ -85,7 +85,7 @@ func (w *writer) write(all ...*write) error {
 
 func (w *writer) writeAll(ctx context.Context, how noting, all []*write) error {
 	for _, x := range all {
-		x.results = make([]engine.Result, len(x.changes))
+		x.results = make([]dbstore.Result, len(x.changes))
 		for i, c := range x.changes {
 			var err error
 			if x.results[i], err = w.cas(ctx, c, how); err != nil {

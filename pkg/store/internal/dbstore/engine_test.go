@@ -1,4 +1,4 @@
-package engine_test
+package dbstore_test
 
 import (
 	"context"
@@ -13,40 +13,40 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // backend answers as its functions say.
 type backend struct {
-	traits  engine.Traits
-	cas     func(changes []driver.Change, attempt int) ([]engine.Result, error)
+	traits  dbstore.Traits
+	cas     func(changes []driver.Change, attempt int) ([]dbstore.Result, error)
 	confirm func() error
-	get     func(ids []string) (engine.Page, error) // nil: it never answers
-	scan    func(q driver.Query) engine.Page
-	tail    func(ctx context.Context, begun func(), emit func(engine.Event)) error
+	get     func(ids []string) (dbstore.Page, error) // nil: it never answers
+	scan    func(q driver.Query) dbstore.Page
+	tail    func(ctx context.Context, begun func(), emit func(dbstore.Event)) error
 }
 
-func (b *backend) Traits() engine.Traits { return b.traits }
+func (b *backend) Traits() dbstore.Traits { return b.traits }
 
-func (b *backend) CAS(_ context.Context, changes []driver.Change, attempt int) ([]engine.Result, error) {
+func (b *backend) CAS(_ context.Context, changes []driver.Change, attempt int) ([]dbstore.Result, error) {
 	return b.cas(changes, attempt)
 }
 
 func (b *backend) Confirm(context.Context, []driver.Change) error { return b.confirm() }
 
-func (b *backend) Get(ctx context.Context, _ driver.Kind, ids []string) (engine.Page, error) {
+func (b *backend) Get(ctx context.Context, _ driver.Kind, ids []string) (dbstore.Page, error) {
 	if b.get != nil {
 		return b.get(ids)
 	}
 	<-ctx.Done()
-	return engine.Page{}, context.Cause(ctx)
+	return dbstore.Page{}, context.Cause(ctx)
 }
 
-func (b *backend) Scan(_ context.Context, _ driver.Kind, q driver.Query) (engine.Page, error) {
+func (b *backend) Scan(_ context.Context, _ driver.Kind, q driver.Query) (dbstore.Page, error) {
 	return b.scan(q), nil
 }
 
-func (b *backend) Tail(ctx context.Context, _ driver.Interest, begun func(), emit func(engine.Event)) error {
+func (b *backend) Tail(ctx context.Context, _ driver.Interest, begun func(), emit func(dbstore.Event)) error {
 	return b.tail(ctx, begun, emit)
 }
 
@@ -59,9 +59,9 @@ func (*backend) Translate(doing string, err error) error {
 
 func (*backend) Close(context.Context) error { return nil }
 
-func open(t *testing.T, b *backend) *engine.Store {
+func open(t *testing.T, b *backend) *dbstore.Store {
 	t.Helper()
-	s := engine.New(t.Context(), b, logr.Discard())
+	s := dbstore.New(t.Context(), b, logr.Discard())
 	t.Cleanup(func() {
 		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -81,11 +81,11 @@ func put(id string, ifRev int64, body int) driver.Change {
 func TestApplyDivides(t *testing.T) {
 	var mu sync.Mutex
 	var sizes []int
-	b := &backend{traits: engine.Traits{MaxChanges: 100, MaxBytes: 1 << 20, AtOnce: 4}}
-	b.cas = func(changes []driver.Change, _ int) ([]engine.Result, error) {
+	b := &backend{traits: dbstore.Traits{MaxChanges: 100, MaxBytes: 1 << 20, AtOnce: 4}}
+	b.cas = func(changes []driver.Change, _ int) ([]dbstore.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		results, size := make([]engine.Result, len(changes)), 0
+		results, size := make([]dbstore.Result, len(changes)), 0
 		for i, c := range changes {
 			results[i].Written = c.IfRev == 0
 			size += len(c.Doc.Body)
@@ -117,8 +117,8 @@ func TestApplyDivides(t *testing.T) {
 // A change is sent again while its condition holds on what refused it, and no other is.
 func TestApplySendsAgain(t *testing.T) {
 	var sent []string
-	b := &backend{cas: func(changes []driver.Change, attempt int) ([]engine.Result, error) {
-		results := make([]engine.Result, len(changes))
+	b := &backend{cas: func(changes []driver.Change, attempt int) ([]dbstore.Result, error) {
+		results := make([]dbstore.Result, len(changes))
 		for i, c := range changes {
 			sent = append(sent, fmt.Sprint(attempt, c.Doc.ID))
 			if results[i].Written = attempt == 2; c.Doc.ID == "refused" {
@@ -145,8 +145,8 @@ func TestApplyConfirmsWhatIsFound(t *testing.T) {
 	}{"confirmed": {nil, driver.Applied}, "lost": {lost, driver.Unknown}} {
 		c := put("a", 4, 0)
 		outs, err := open(t, &backend{
-			cas: func([]driver.Change, int) ([]engine.Result, error) {
-				return []engine.Result{{Found: &c.Doc}}, nil
+			cas: func([]driver.Change, int) ([]dbstore.Result, error) {
+				return []dbstore.Result{{Found: &c.Doc}}, nil
 			},
 			confirm: func() error { return tt.confirm },
 		}).Apply(t.Context(), c)
@@ -158,8 +158,8 @@ func TestApplyConfirmsWhatIsFound(t *testing.T) {
 
 // With an error, changes without a result are of unknown outcome, and the others keep theirs.
 func TestApplyUnanswered(t *testing.T) {
-	b := &backend{cas: func([]driver.Change, int) ([]engine.Result, error) {
-		return []engine.Result{{Written: true}}, errors.New("lost")
+	b := &backend{cas: func([]driver.Change, int) ([]dbstore.Result, error) {
+		return []dbstore.Result{{Written: true}}, errors.New("lost")
 	}}
 	outs, err := open(t, b).Apply(t.Context(), put("a", 0, 0), put("b", 0, 0))
 	if err != nil || outs[0].Status != driver.Applied || outs[1].Status != driver.Unknown ||
@@ -192,10 +192,10 @@ func TestApplyReadsBack(t *testing.T) {
 		"not read, unknown": {c: written, get: lost, status: driver.Unknown, says: lost},
 	} {
 		outs, err := open(t, &backend{
-			cas: func(_ []driver.Change, attempt int) ([]engine.Result, error) {
-				return []engine.Result{{Err: tt.err, Unread: true, Written: attempt > 0}}, nil
+			cas: func(_ []driver.Change, attempt int) ([]dbstore.Result, error) {
+				return []dbstore.Result{{Err: tt.err, Unread: true, Written: attempt > 0}}, nil
 			},
-			get:     func([]string) (engine.Page, error) { return engine.Page{Docs: slices.Clone(found)}, tt.get },
+			get:     func([]string) (dbstore.Page, error) { return dbstore.Page{Docs: slices.Clone(found)}, tt.get },
 			confirm: func() error { return nil },
 		}).Apply(t.Context(), tt.c)
 		if err != nil || outs[0].Status != tt.status || !errors.Is(outs[0].Err, tt.says) {
@@ -211,7 +211,7 @@ func increment() driver.Change {
 // A page that unreadable documents leave short is filled, in both directions.
 func TestListFillsPages(t *testing.T) {
 	all := []driver.Doc{{ID: "", Rev: 1}, {ID: "a", Rev: 1}, {ID: "b"}, {ID: "c"}, {ID: "d", Rev: 1}, {ID: "e"}}
-	b := &backend{scan: func(q driver.Query) (p engine.Page) {
+	b := &backend{scan: func(q driver.Query) (p dbstore.Page) {
 		docs := slices.Clone(all)
 		if q.Reverse {
 			slices.Reverse(docs)
@@ -242,7 +242,7 @@ func TestListFillsPages(t *testing.T) {
 func TestCloseEndsCalls(t *testing.T) {
 	for _, detached := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := engine.New(t.Context(), &backend{traits: engine.Traits{Detached: detached}}, logr.Discard())
+			s := dbstore.New(t.Context(), &backend{traits: dbstore.Traits{Detached: detached}}, logr.Discard())
 			done := make(chan error, 1)
 			go func() {
 				_, err := s.Read(t.Context(), driver.KindLock, "g/a")
@@ -252,7 +252,7 @@ func TestCloseEndsCalls(t *testing.T) {
 			if err := s.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if err := <-done; !errors.Is(err, engine.ErrClosed) {
+			if err := <-done; !errors.Is(err, dbstore.ErrClosed) {
 				t.Error(err)
 			}
 		})
@@ -260,10 +260,10 @@ func TestCloseEndsCalls(t *testing.T) {
 }
 
 // shared is a backend whose one tail is driven by what comes out of a channel; a nil event breaks it.
-func shared(begin <-chan struct{}, events <-chan *engine.Event) *backend {
+func shared(begin <-chan struct{}, events <-chan *dbstore.Event) *backend {
 	return &backend{
-		traits: engine.Traits{SharedTail: true, Timeout: time.Minute},
-		tail: func(ctx context.Context, begun func(), emit func(engine.Event)) error {
+		traits: dbstore.Traits{SharedTail: true, Timeout: time.Minute},
+		tail: func(ctx context.Context, begun func(), emit func(dbstore.Event)) error {
 			select {
 			case <-begin:
 				begun()
@@ -288,7 +288,7 @@ func shared(begin <-chan struct{}, events <-chan *engine.Event) *backend {
 // All watchers share a tail, are notified of what they are interested in, end with it, and begin again.
 func TestSharedTail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		begin, events := make(chan struct{}), make(chan *engine.Event)
+		begin, events := make(chan struct{}), make(chan *dbstore.Event)
 		close(begin)
 		s := open(t, shared(begin, events))
 		watch := func(ctx context.Context, groups ...string) <-chan driver.Notification {
@@ -304,8 +304,8 @@ func TestSharedTail(t *testing.T) {
 		}
 		first, leave := context.WithCancel(t.Context())
 		a, all := watch(first, "a"), watch(t.Context())
-		events <- &engine.Event{About: driver.Doc{Kind: driver.KindGroup, ID: "b"}}
-		events <- &engine.Event{About: driver.Doc{Kind: driver.KindGroup, ID: "a"}}
+		events <- &dbstore.Event{About: driver.Doc{Kind: driver.KindGroup, ID: "b"}}
+		events <- &dbstore.Event{About: driver.Doc{Kind: driver.KindGroup, ID: "a"}}
 		if n := <-a; n.ID != "a" {
 			t.Errorf("%+v", n)
 		}
@@ -316,7 +316,7 @@ func TestSharedTail(t *testing.T) {
 		if _, open := <-a; open {
 			t.Error("it does not end with its context")
 		}
-		events <- &engine.Event{Resync: true}
+		events <- &dbstore.Event{Resync: true}
 		if n := <-all; !n.Resync {
 			t.Errorf("%+v", n)
 		}
@@ -325,7 +325,7 @@ func TestSharedTail(t *testing.T) {
 			t.Error("it does not end with the tail")
 		}
 		again := watch(t.Context())
-		events <- &engine.Event{About: driver.Doc{Kind: driver.KindGroup, ID: "c"}}
+		events <- &dbstore.Event{About: driver.Doc{Kind: driver.KindGroup, ID: "c"}}
 		if n := <-again; n.ID != "c" {
 			t.Errorf("%+v", n)
 		}

@@ -1,4 +1,4 @@
-package engine_test
+package dbstore_test
 
 import (
 	"context"
@@ -13,30 +13,30 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // changing is a database whose settings are changed, and that may hang.
 type changing struct {
-	problems engine.Problems
+	problems dbstore.Problems
 	weak     atomic.Bool
 	away     atomic.Bool
 	looks    atomic.Int64
 	waits    atomic.Pointer[string]
 }
 
-func (*changing) Traits() engine.Traits { return engine.Traits{Timeout: 4 * time.Second} }
+func (*changing) Traits() dbstore.Traits { return dbstore.Traits{Timeout: 4 * time.Second} }
 
-func (b *changing) CAS(ctx context.Context, changes []driver.Change, _ int) ([]engine.Result, error) {
+func (b *changing) CAS(ctx context.Context, changes []driver.Change, _ int) ([]dbstore.Result, error) {
 	if b.waits.Load() != nil {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	results := make([]engine.Result, len(changes))
+	results := make([]dbstore.Result, len(changes))
 	for i := range results {
 		results[i].Written = true
 		if b.away.Load() {
-			results[i] = engine.Result{Err: errAway}
+			results[i] = dbstore.Result{Err: errAway}
 		}
 	}
 	return results, nil
@@ -44,23 +44,23 @@ func (b *changing) CAS(ctx context.Context, changes []driver.Change, _ int) ([]e
 
 var errAway = errors.New("away")
 
-func (b *changing) Get(ctx context.Context, _ driver.Kind, _ []string) (engine.Page, error) {
+func (b *changing) Get(ctx context.Context, _ driver.Kind, _ []string) (dbstore.Page, error) {
 	if b.waits.Load() != nil {
 		<-ctx.Done()
-		return engine.Page{}, ctx.Err()
+		return dbstore.Page{}, ctx.Err()
 	}
 	if b.away.Load() {
-		return engine.Page{}, errAway
+		return dbstore.Page{}, errAway
 	}
-	return engine.Page{}, nil
+	return dbstore.Page{}, nil
 }
 
-func (b *changing) Scan(ctx context.Context, kind driver.Kind, _ driver.Query) (engine.Page, error) {
+func (b *changing) Scan(ctx context.Context, kind driver.Kind, _ driver.Query) (dbstore.Page, error) {
 	return b.Get(ctx, kind, nil)
 }
 
 func (*changing) Translate(doing string, err error) error {
-	return (&engine.Causes{}).Translate(doing, err)
+	return (&dbstore.Causes{}).Translate(doing, err)
 }
 
 func (*changing) Close(context.Context) error { return nil }
@@ -85,9 +85,9 @@ func (b *changing) Waits(context.Context) (string, error) {
 	return "", nil
 }
 
-func openChanging(t *testing.T, b *changing) *engine.Store {
+func openChanging(t *testing.T, b *changing) *dbstore.Store {
 	t.Helper()
-	s := engine.New(t.Context(), b, logr.Discard())
+	s := dbstore.New(t.Context(), b, logr.Discard())
 	t.Cleanup(func() {
 		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -96,7 +96,7 @@ func openChanging(t *testing.T, b *changing) *engine.Store {
 	return s
 }
 
-func reasons(s *engine.Store) string {
+func reasons(s *dbstore.Store) string {
 	synctest.Wait()
 	var all []string
 	for _, p := range store.Problems(s) {

@@ -1,4 +1,4 @@
-package engine_test
+package dbstore_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // callTime is that of a call of these tests.
@@ -19,7 +19,7 @@ var errRefused = errors.New("too many clients")
 
 // rig is a database whose connections are numbers.
 type rig struct {
-	*engine.Maker[int]
+	*dbstore.Maker[int]
 
 	takes     time.Duration // to connect
 	discarded []int
@@ -62,7 +62,8 @@ func (r *rig) end() {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{}
-	r.Maker = engine.NewMaker(t.Context(), callTime, engine.Limit(callTime), func(ctx context.Context, _ int) (int, error) {
+	limit := dbstore.Limit(callTime)
+	r.Maker = dbstore.NewMaker(t.Context(), callTime, limit, func(ctx context.Context, _ int) (int, error) {
 		n, alone, ends := r.begin()
 		defer r.end()
 		if !alone {
@@ -153,7 +154,7 @@ func TestConnectionThatNobodyTook(t *testing.T) {
 		if want := []int{2, 3}; len(r.discarded) != 2 || r.discarded[0] != want[0] || r.discarded[1] != want[1] {
 			t.Errorf("given up are %v, want %v", r.discarded, want)
 		}
-		if _, err := r.call(); !errors.Is(err, engine.ErrClosed) {
+		if _, err := r.call(); !errors.Is(err, dbstore.ErrClosed) {
 			t.Errorf("after the end: %v", err)
 		}
 	})
@@ -254,7 +255,7 @@ func TestEndOfTheMaker(t *testing.T) {
 		}()
 		synctest.Wait()
 		r.Close()
-		if err := <-failed; !errors.Is(err, engine.ErrClosed) {
+		if err := <-failed; !errors.Is(err, dbstore.ErrClosed) {
 			t.Errorf("who waited was told %v", err)
 		}
 	})
@@ -266,7 +267,7 @@ func TestAttemptThatHangs(t *testing.T) {
 		r := newRig(t)
 		r.takes = time.Hour
 		_, err := r.Get(t.Context(), false)
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(r.dialled()[0]) != engine.Limit(callTime) {
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(r.dialled()[0]) != dbstore.Limit(callTime) {
 			t.Errorf("after %v: %v", time.Since(r.dialled()[0]), err)
 		}
 		_, err = r.call()

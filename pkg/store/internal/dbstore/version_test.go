@@ -1,9 +1,9 @@
-package engine_test
+package dbstore_test
 
 import (
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 func TestOlder(t *testing.T) {
@@ -23,7 +23,7 @@ func TestOlder(t *testing.T) {
 		{"unknown", "6.2", true, false},
 		{"99999999999999999999.1", "6.2", true, false},
 	} {
-		older, known := engine.Older(tt.version, tt.than)
+		older, known := dbstore.Older(tt.version, tt.than)
 		if older != tt.older || known != tt.known {
 			t.Errorf("%q against %s: %t, %t; want %t, %t", tt.version, tt.than, older, known, tt.older, tt.known)
 		}

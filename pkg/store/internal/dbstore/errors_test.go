@@ -1,4 +1,4 @@
-package engine_test
+package dbstore_test
 
 import (
 	"errors"
@@ -7,17 +7,17 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 // The first row that matches says what an error means and what to do. What is in none may pass.
 func TestCauses(t *testing.T) {
 	full := errors.New("full")
-	c := &engine.Causes{Secrets: func() []string { return []string{"s3cret"} }, Table: append([]engine.Cause{
+	c := &dbstore.Causes{Secrets: func() []string { return []string{"s3cret"} }, Table: append([]dbstore.Cause{
 		{Is: full, Means: driver.ErrUnavailable, Advice: "make space"},
 		{Says: "wrong password", Advice: "correct the URI"},
 		{Match: func(err error) (string, bool) { return "too long", strings.HasPrefix(err.Error(), "long") }},
-	}, engine.TLS()...)}
+	}, dbstore.TLS()...)}
 	for _, tt := range []struct {
 		err   error
 		means error

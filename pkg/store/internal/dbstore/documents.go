@@ -1,4 +1,4 @@
-package engine
+package dbstore
 
 import (
 	"cmp"
@@ -49,7 +49,7 @@ func Encode(d driver.Doc) []byte {
 	}
 	data, err := json.Marshal(t)
 	if err != nil {
-		panic(fmt.Sprintf("engine: a document of texts and numbers is no JSON: %v", err)) // it always is
+		panic(fmt.Sprintf("dbstore: a document of texts and numbers is no JSON: %v", err)) // it always is
 	}
 	return data
 }

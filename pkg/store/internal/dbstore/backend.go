@@ -1,4 +1,4 @@
-// Package engine makes a [driver.Store] of a small [Backend]: one database, which can test and write documents, find
+// Package dbstore makes a [driver.Store] of a small [Backend]: one database, which can test and write documents, find
 // them, and say what changes. All that is the same for every database is here.
 //
 // The way of a change: [Store.Apply] validates it, divides long lists by [Traits], gives the call a deadline and has
@@ -11,7 +11,7 @@
 //
 // The way of a notification: [Store.Watch] runs [Watcher.Tail] for each watcher, or one for all where the database does
 // not filter. A tail that breaks ends its watchers, who begin again with a Resync.
-package engine
+package dbstore
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 // Backend is one database as one client uses it. What it is given was validated. A context has a deadline where
 // [Traits] has a timeout, and ends with the store. Its methods may be called concurrently.
 type Backend interface {
-	// Traits says how the engine is to use it. It always returns the same.
+	// Traits says how the store is to use it. It always returns the same.
 	Traits() Traits
 	// CAS tests each change and writes it where its condition holds, each on its own, in one request where the database
 	// can do that. Result i is that of change i. With an error nothing is known of the changes without a result.
@@ -63,7 +63,7 @@ type Event struct {
 	Resync bool
 }
 
-// Result is what became of one change. The engine judges those that were not written by Found ([driver.Judge]).
+// Result is what became of one change. The store judges those that were not written by Found ([driver.Judge]).
 type Result struct {
 	// Written says that the condition held, and that the change is durable.
 	Written bool
@@ -75,7 +75,7 @@ type Result struct {
 	Malformed error
 	// Err says why it is not known whether the change was written, or may yet be.
 	Err error
-	// Unread says that Found is not known: the engine reads it by Get, also after an Err.
+	// Unread says that Found is not known: the store reads it by Get, also after an Err.
 	Unread bool
 	// Lineage is as in [driver.Outcome].
 	Lineage string
@@ -83,7 +83,7 @@ type Result struct {
 
 // Page is what a backend has found.
 type Page struct {
-	// Docs are in the order of the query. Those that are none by [driver.CheckFound] are sorted out by the engine.
+	// Docs are in the order of the query. Those that are none by [driver.CheckFound] are sorted out by the dbstore.
 	Docs []driver.Doc
 	// Unreadable are rows that are no documents, or not wholly.
 	Unreadable []driver.Unreadable

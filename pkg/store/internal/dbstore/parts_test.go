@@ -1,4 +1,4 @@
-package engine_test
+package dbstore_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/shardctl/shardctl/pkg/store/driver"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/dbstore"
 )
 
 func TestDocumentsComeBack(t *testing.T) {
@@ -23,7 +23,7 @@ func TestDocumentsComeBack(t *testing.T) {
 	}
 	binary := driver.Doc{Kind: driver.KindValue, ID: "g/b", Rev: 1, Body: []byte{0xff, 0}}
 	for _, d := range []driver.Doc{whole, binary, {Kind: driver.KindGroup, ID: "g", Rev: 1}} {
-		got, err := engine.Decode(d.Kind, d.ID, engine.Encode(d))
+		got, err := dbstore.Decode(d.Kind, d.ID, dbstore.Encode(d))
 		if err != nil || !reflect.DeepEqual(got, d) {
 			t.Errorf("got %+v, %v; want %+v", got, err, d)
 		}
@@ -37,7 +37,7 @@ func TestEditedDocumentsAreNone(t *testing.T) {
 		`{"rev":0}`:                            "rev: 0",
 		`{"rev":1,"body":"a","binary":"Yg=="}`: "only one",
 	} {
-		if d, err := engine.Decode(driver.KindLock, "g/a", []byte(data)); err == nil ||
+		if d, err := dbstore.Decode(driver.KindLock, "g/a", []byte(data)); err == nil ||
 			!strings.Contains(err.Error(), want) || d.ID != "g/a" {
 			t.Errorf("%s: got %+v, %v; want an error with %q", data, d, err, want)
 		}
@@ -45,13 +45,13 @@ func TestEditedDocumentsAreNone(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(engine.Encode(driver.Doc{Rev: 1, Body: []byte("x")}))
+	f.Add(dbstore.Encode(driver.Doc{Rev: 1, Body: []byte("x")}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		d, err := engine.Decode(driver.KindLock, "g/a", data)
+		d, err := dbstore.Decode(driver.KindLock, "g/a", data)
 		if err != nil {
 			return
 		}
-		again, err := engine.Decode(driver.KindLock, "g/a", engine.Encode(d))
+		again, err := dbstore.Decode(driver.KindLock, "g/a", dbstore.Encode(d))
 		if err != nil || !reflect.DeepEqual(again, d) {
 			t.Fatalf("%q: %+v became %+v, %v", data, d, again, err)
 		}
@@ -81,14 +81,14 @@ func TestSelect(t *testing.T) {
 		{driver.Query{To: "c"}, "ab"},
 		{driver.Query{CountOnly: true}, ""},
 	} {
-		if got := engine.Select(docs(), tt.q); ids(got) != tt.want {
+		if got := dbstore.Select(docs(), tt.q); ids(got) != tt.want {
 			t.Errorf("%+v: got %s, want %s", tt.q, ids(got), tt.want)
 		}
 	}
-	if got := engine.Select(docs(), driver.Query{CountOnly: true, MinRev: 2}).Total; got != 2 {
+	if got := dbstore.Select(docs(), driver.Query{CountOnly: true, MinRev: 2}).Total; got != 2 {
 		t.Errorf("counted %d, want 2", got)
 	}
-	if got := engine.Select(docs(), driver.Query{NoBody: true, To: "c"}); got.Docs[1].Body != nil {
+	if got := dbstore.Select(docs(), driver.Query{NoBody: true, To: "c"}); got.Docs[1].Body != nil {
 		t.Errorf("a body of %q", got.Docs[1].Body)
 	}
 }
@@ -105,7 +105,7 @@ func TestIncremented(t *testing.T) {
 		{&driver.Doc{Rev: driver.MaxRev, Count: 4}, 101, 101},
 		{&driver.Doc{Rev: 3, Count: -1}, 101, 101},
 	} {
-		if got := engine.Incremented(named, tt.old, 100); got.Rev != tt.rev || got.Count != tt.count {
+		if got := dbstore.Incremented(named, tt.old, 100); got.Rev != tt.rev || got.Count != tt.count {
 			t.Errorf("%+v: got %+v, want rev %d, count %d", tt.old, got, tt.rev, tt.count)
 		}
 	}
@@ -113,8 +113,8 @@ func TestIncremented(t *testing.T) {
 
 func TestUnreadableIsLoggedOnce(t *testing.T) {
 	var lines []string
-	s := engine.New(t.Context(), &backend{scan: func(driver.Query) engine.Page {
-		return engine.Page{Docs: []driver.Doc{
+	s := dbstore.New(t.Context(), &backend{scan: func(driver.Query) dbstore.Page {
+		return dbstore.Page{Docs: []driver.Doc{
 			{Kind: driver.KindLock, ID: "g/a"}, {Kind: driver.KindLock, ID: "g/b", Rev: 1},
 		}}
 	}}, funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
@@ -130,7 +130,7 @@ func TestUnreadableIsLoggedOnce(t *testing.T) {
 }
 
 func TestLife(t *testing.T) {
-	l := engine.NewLife(t.Context(), time.Hour)
+	l := dbstore.NewLife(t.Context(), time.Hour)
 	ctx, release := l.Bound(t.Context())
 	defer release()
 	if end, has := ctx.Deadline(); !has || time.Until(end) > time.Hour {
@@ -140,7 +140,7 @@ func TestLife(t *testing.T) {
 	if !l.Go(func() { <-ctx.Done(); ended = true }) || !l.End() || !ended {
 		t.Error("the end did not wait for what was begun")
 	}
-	if !errors.Is(context.Cause(ctx), engine.ErrClosed) {
+	if !errors.Is(context.Cause(ctx), dbstore.ErrClosed) {
 		t.Errorf("ended by %v", context.Cause(ctx))
 	}
 	if l.Go(func() { t.Error("ran after the end") }) || l.End() {
@@ -149,10 +149,10 @@ func TestLife(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
-	if got, err := engine.Cluster(""); got != "default" || err != nil {
+	if got, err := dbstore.Cluster(""); got != "default" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if _, err := engine.Cluster("a b"); !errors.Is(err, driver.ErrInvalid) {
+	if _, err := dbstore.Cluster("a b"); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
 }
