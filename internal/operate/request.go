@@ -59,17 +59,17 @@ var ErrInvalid = errors.New("invalid request")
 func (r Request) Validate() error {
 	fit := verbs.Of(r.Scope)
 	if !slices.Contains(fit, r.Verb) {
-		return r.invalid("verb", "%q does not go with a %s; want one of %s", r.Verb, r.Scope, join(fit))
+		return invalid("verb", "%q does not go with a %s; want one of %s", r.Verb, r.Scope, join(fit))
 	}
 	if len(r.Names) == 0 {
-		return r.invalid(string(r.Scope), "none is named")
+		return invalid(string(r.Scope), "none is named")
 	}
 	if r.Scope != record.ScopeTask && len(r.Names) > 1 {
-		return r.invalid(string(r.Scope), "%d are named, one is allowed", len(r.Names))
+		return invalid(string(r.Scope), "%d are named, one is allowed", len(r.Names))
 	}
 	for field, text := range map[string]string{"reason": r.Reason, "by": r.By, "id": r.ID, "instance": r.To} {
 		if err := record.ValidateAsked(text); err != nil {
-			return r.invalid(field, "%w", err)
+			return invalid(field, "%w", err)
 		}
 	}
 	verb, _ := verbs.Find(r.Verb)
@@ -86,7 +86,7 @@ func ParseFor(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d == 0 {
-		return 0, Request{}.invalid("for", "%.80q: want a duration from %s to %s, such as 90s, 20m or 1h30m", text,
+		return 0, invalid("for", "%.80q: want a duration from %s to %s, such as 90s, 20m or 1h30m", text,
 			MinFor,
 			MaxFor)
 	}
@@ -100,9 +100,9 @@ func (r Request) validateFor(verb verbs.Verb) error {
 	case !verb.Lasts():
 		lasting := verbs.Names(verbs.Verb.Lasts)
 		last := len(lasting) - 1
-		return r.invalid("for", "%s: %s takes none; %s and %s do", r.For, r.Verb, join(lasting[:last]), lasting[last])
+		return invalid("for", "%s: %s takes none; %s and %s do", r.For, r.Verb, join(lasting[:last]), lasting[last])
 	case r.For < MinFor || r.For > MaxFor:
-		return r.invalid("for", "%s: want %s to %s", r.For, MinFor, MaxFor)
+		return invalid("for", "%s: want %s to %s", r.For, MinFor, MaxFor)
 	default:
 		return nil
 	}
@@ -112,22 +112,22 @@ func (r Request) validateTo(verb verbs.Verb) error {
 	switch verb.Target {
 	case verbs.ToPlace:
 		if r.To == "" {
-			return r.invalid("instance", "want an instance, a pattern, or zone=ZONE")
+			return invalid("instance", "want an instance, a pattern, or zone=ZONE")
 		}
 		if _, err := path.Match(r.To, ""); err != nil {
-			return r.invalid("instance", "%q: %w; want an instance, a pattern such as web-*, or zone=ZONE", r.To, err)
+			return invalid("instance", "%q: %w; want an instance, a pattern such as web-*, or zone=ZONE", r.To, err)
 		}
 	case verbs.ToInstance:
 		if r.To == "" {
-			return r.invalid("instance", "want the instance to %s it to", r.Verb)
+			return invalid("instance", "want the instance to %s it to", r.Verb)
 		}
 	case verbs.NoTarget:
 		if r.To != "" {
-			return r.invalid("instance", "%q: %s takes none", r.To, r.Verb)
+			return invalid("instance", "%q: %s takes none", r.To, r.Verb)
 		}
 	}
 	if r.Strict && verb.Target != verbs.ToPlace {
-		return r.invalid("strict", "only pin takes it")
+		return invalid("strict", "only pin takes it")
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (e *InvalidError) Error() string { return e.Field + ": " + e.Err.Error() }
 // Unwrap makes it an [ErrInvalid].
 func (e *InvalidError) Unwrap() []error { return []error{ErrInvalid, e.Err} }
 
-func (r Request) invalid(field, format string, args ...any) error {
+func invalid(field, format string, args ...any) error {
 	return &InvalidError{Field: field, Err: fmt.Errorf(format, args...)}
 }
 

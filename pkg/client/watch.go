@@ -111,7 +111,7 @@ func (c *Client) watch(ctx context.Context, path string, o WatchOptions, handle 
 		if said, ok := errors.AsType[*api.Error](err); ok {
 			wait = max(wait, said.RetryAfter)
 		}
-		if err := c.pace.rest(ctx, wait); err != nil {
+		if err := rest(ctx, wait); err != nil {
 			return err
 		}
 		wait = min(2*wait, c.pace.most)
@@ -143,7 +143,7 @@ func defaultPace() pace {
 }
 
 // rest waits for about d, less or more by a fifth: those who lost one replica should not all come back at once.
-func (p pace) rest(ctx context.Context, d time.Duration) error {
+func rest(ctx context.Context, d time.Duration) error {
 	d += time.Duration((rand.Float64() - 0.5) * 0.4 * float64(d)) //nolint:gosec // G404: no secret
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -277,7 +277,7 @@ func (s *setup) makeIndexes(ctx context.Context) error {
 		missing := indexes(info)
 		var err error
 		if slices.Contains(there, name) {
-			missing, err = s.missingIndexes(ctx, db.Collection(name), missing)
+			missing, err = missingIndexes(ctx, db.Collection(name), missing)
 		} else {
 			err = retryConflicts(ctx, func() error { return db.CreateCollection(ctx, name) })
 		}
@@ -299,7 +299,7 @@ func (s *setup) makeIndexes(ctx context.Context) error {
 
 // missingIndexes are those wanted on keys that no index of the collection is on. Asking first lets a user do without
 // the right to make them who has no need to.
-func (s *setup) missingIndexes(
+func missingIndexes(
 	ctx context.Context, coll *mongo.Collection, wanted []mongo.IndexModel,
 ) ([]mongo.IndexModel, error) {
 	if len(wanted) == 0 {
