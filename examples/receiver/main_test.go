@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/endpoint"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/cloudevents"
 	"github.com/shardctl/shardctl/internal/taskrun"
@@ -116,7 +117,10 @@ func (s started) deliver(t *testing.T, name string, token int64, messages ...sub
 	c := &clients{}
 	defer c.Close()
 	start := tasks.Start{Token: token, Attempt: 1}
-	receiver, err := cloudevents.Sink{URL: "http://" + s.address, BatchSize: 10}.Open(t.Context(), taskrun.Env{
+	receiver, err := cloudevents.Sink{
+		Endpoint:  endpoint.Endpoint{URL: "http://" + s.address},
+		BatchSize: 10,
+	}.Open(t.Context(), taskrun.Env{
 		Identity: tasks.Identity{Group: "g", Name: name}, Start: start, Lease: lease{name: name},
 		Host: taskrun.Host{Instance: "a", HTTP: c, Environ: func() []string { return nil }},
 	}, "kafka:orders")

@@ -25,7 +25,6 @@ const Name = endpoint.Name
 
 // What fields are when left out.
 const (
-	DefaultMethod = endpoint.DefaultMethod
 	// DefaultTimeout is that of one request. An endpoint that holds a task between requests gets a quarter of the lease
 	// instead where that is less. It has to answer within a third.
 	DefaultTimeout = 10 * time.Second
@@ -33,16 +32,12 @@ const (
 
 // Runner calls an endpoint. Fields are as written: $(NAME) in them is replaced at each request.
 type Runner struct {
-	URL     string
-	Method  string // empty: POST
-	Headers map[string]string
-	Body    string
-	JSON    map[string]string // instead of Body: an object of texts, encoded once their variables are replaced
+	endpoint.Endpoint
+	Body string
+	JSON map[string]string // instead of Body: an object of texts, encoded once their variables are replaced
 	// Timeout is that of one request; 0: the default. Where the endpoint holds the task, one of a third of the lease
 	// or more counts as 0.
-	Timeout   time.Duration
-	TokenFile string // its content is sent as a bearer token, read again at each request
-	CAFile    string
+	Timeout time.Duration
 }
 
 // Kind is "http".
@@ -89,17 +84,15 @@ type Kind struct{}
 func (Kind) Name() string { return Name }
 
 // Schema is that of the mapping with url, method, headers, body, json, timeout, tokenFile and tls.
-func (Kind) Schema() string { return new(Runner).fields(&endpoint.Endpoint{}).Schema("Calls a URL.") }
+func (Kind) Schema() string { return new(Runner).fields().Schema("Calls a URL.") }
 
 // Fields are those of work.
 func (Kind) Fields() kind.Fields { return kind.FieldsOfWork() }
 
 // Parse reads a Runner.
 func (Kind) Parse(n *decode.Node, r *decode.Reader) kind.Runner {
-	var to endpoint.Endpoint
 	var run Runner
-	run.fields(&to).Parse(n, r)
-	run.URL, run.Method, run.Headers, run.TokenFile, run.CAFile = to.URL, to.Method, to.Headers, to.TokenFile, to.CAFile
+	run.fields().Parse(n, r)
 	if n.Get("timeout") == nil {
 		run.Timeout = 0 // it depends on the lease
 	}
@@ -107,8 +100,8 @@ func (Kind) Parse(n *decode.Node, r *decode.Reader) kind.Runner {
 }
 
 // fields are what a configuration says of a runner that calls an endpoint.
-func (r *Runner) fields(to *endpoint.Endpoint) field.List {
-	return to.Fields(
+func (r *Runner) fields() field.List {
+	return r.Fields(
 		field.Field{Name: "body", Value: field.Text{To: &r.Body}},
 		field.Field{
 			Name: "json", Value: field.Map{To: &r.JSON},
@@ -122,17 +115,9 @@ func (r *Runner) fields(to *endpoint.Endpoint) field.List {
 	)
 }
 
-// endpoint is where its requests go.
-func (r Runner) endpoint() endpoint.Endpoint {
-	return endpoint.Endpoint{
-		URL: r.URL, Method: r.Method, Headers: r.Headers, TokenFile: r.TokenFile, CAFile: r.CAFile,
-	}
-}
-
 // Validate checks the URL, the method, the headers and the time-out.
 func (r Runner) Validate(use kind.Use) []decode.FieldError {
-	to := r.endpoint()
-	wrong := append(r.fields(&to).Check(), to.Validate()...)
+	wrong := append(r.fields().Check(), r.Endpoint.Validate()...)
 	if r.Body != "" && len(r.JSON) > 0 {
 		wrong = append(wrong, decode.FieldError{
 			Path: []string{"json"}, Message: "goes without body: a request has one of them",
@@ -151,6 +136,5 @@ func (r Runner) Print(use kind.Use) any {
 	if r.Timeout = cmp.Or(r.Timeout, DefaultTimeout); !use.Ticks {
 		r.Timeout = r.sessionTimeout(use.Lease)
 	}
-	to := r.endpoint()
-	return r.fields(&to).Print()
+	return r.fields().Print()
 }

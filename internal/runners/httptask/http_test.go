@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/shardctl/shardctl/internal/endpoint"
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/supervisor"
@@ -107,7 +108,7 @@ func supervisorOver(t *testing.T, f *fakeEndpoint, transport http.RoundTripper) 
 }
 
 func httpTask() tasks.Task {
-	runner := Runner{URL: "http://far.example/hook", Timeout: 2 * time.Second}
+	runner := Runner{Endpoint: endpoint.Endpoint{URL: "http://far.example/hook"}, Timeout: 2 * time.Second}
 	return tasks.Task{Identity: tasks.Identity{Group: "g", Name: "n"}, Runner: runner}
 }
 
@@ -253,11 +254,10 @@ func TestTickAsRequest(t *testing.T) {
 	}
 	q := &sender{environ: []string{"HOST=" + server.URL, "TEAM=core"}}
 	defer q.Close()
-	runner := Runner{
+	runner := Runner{Endpoint: endpoint.Endpoint{
 		URL: "$(HOST)/$(PAGE:-hook)", Method: "PUT",
-		Headers: map[string]string{"Team": "$(TEAM)", "Shardctl-Key": "forged"}, Body: "task $(SHARDCTL_TASK)",
-		TokenFile: tokenFile, CAFile: caFile,
-	}
+		Headers: map[string]string{"Team": "$(TEAM)", "Shardctl-Key": "forged"}, TokenFile: tokenFile, CAFile: caFile,
+	}, Body: "task $(SHARDCTL_TASK)"}
 	task := tasks.Task{Identity: tasks.Identity{Group: "g", Name: "n"}}
 	at := time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)
 	tick := func(r Runner) error {
@@ -314,7 +314,10 @@ func TestTickAsRequest(t *testing.T) {
 	if err := tick(object); err == nil || !strings.Contains(err.Error(), "http.json.x: $(NOT_SET) is not set") {
 		t.Errorf("%v", err)
 	}
-	if wrong := (Runner{URL: "http://a", Body: "x", JSON: object.JSON}).Validate(kind.Use{Ticks: true}); len(wrong) != 1 ||
+	if wrong := (Runner{
+		Endpoint: endpoint.Endpoint{URL: "http://a"}, Body: "x",
+		JSON: object.JSON,
+	}).Validate(kind.Use{Ticks: true}); len(wrong) != 1 ||
 		wrong[0].Path[0] != "json" {
 		t.Errorf("both a body and JSON: %v", wrong)
 	}
@@ -355,7 +358,8 @@ func TestAnswersThatDoNotEnd(t *testing.T) {
 				t.Run(fmt.Sprint(event, " ", status, " ", name), func(t *testing.T) {
 					t.Parallel()
 					env, _ := taskrig.Env(t)
-					err := Runner{URL: taskrig.Serve(t, handler)}.send(t.Context(), env, message{event: event})
+					err := Runner{Endpoint: endpoint.Endpoint{URL: taskrig.Serve(t,
+						handler)}}.send(t.Context(), env, message{event: event})
 					if (err == nil) != (status == 200) || err != nil && !strings.Contains(err.Error(), "status 500") {
 						t.Errorf("%v", err)
 					}

@@ -53,7 +53,7 @@ func (r Runner) send(ctx context.Context, env taskrun.Env, m message) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotSent, err)
 	}
-	client, err := r.endpoint().Client(env)
+	client, err := r.Client(env)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotSent, err)
 	}
@@ -81,7 +81,7 @@ func (r Runner) newRequest(ctx context.Context, env taskrun.Env, m message) (*ht
 	if err != nil {
 		return nil, err
 	}
-	request, err := r.endpoint().Request(ctx, env, body)
+	request, err := r.Request(ctx, env, body)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/endpoint"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -180,7 +181,7 @@ func TestTimeoutGoesByTheRunningLease(t *testing.T) {
 			f := &fakeEndpoint{}
 			s := supervised(t, f)
 			task := httpTask()
-			task.Runner = Runner{URL: "http://far.example/hook", Timeout: timeout}
+			task.Runner = Runner{Endpoint: endpoint.Endpoint{URL: "http://far.example/hook"}, Timeout: timeout}
 			stop, done := taskrig.Run(t, s, task, taskrig.Hold(task))
 			synctest.Wait()
 			stop(elect.ErrReleased)

@@ -41,8 +41,10 @@ func TestValidate(t *testing.T) {
 			with(func(s *amqp.Source) { s.Login = connect.Login{Password: "secret", PasswordFile: "/f"} }),
 			[]string{"passwordFile: is set together"},
 		},
-		"no password": {with(func(s *amqp.Source) { s.Login = connect.Login{User: "u"} }),
-			[]string{"user: has no password"}},
+		"no password": {
+			with(func(s *amqp.Source) { s.Login = connect.Login{User: "u"} }),
+			[]string{"user: has no password"},
+		},
 		"tls": {
 			with(func(s *amqp.Source) { s.TLS = connect.TLS{CertFile: "/c"} }),
 			[]string{"tls.keyFile: is required with certFile", "tls: is set, but url is amqp://"},

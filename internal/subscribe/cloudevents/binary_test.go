@@ -20,6 +20,7 @@ import (
 	"github.com/go-logr/logr"
 	"pgregory.net/rapid"
 
+	"github.com/shardctl/shardctl/internal/endpoint"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/payload"
 	"github.com/shardctl/shardctl/internal/taskrun"
@@ -142,7 +143,7 @@ func TestOurMiddlewareTakesEveryID(t *testing.T) {
 	noContent := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 	server := httptest.NewServer(once(http.HandlerFunc(noContent)))
 	t.Cleanup(server.Close)
-	r := open(t, Sink{URL: server.URL})
+	r := open(t, Sink{Endpoint: endpoint.Endpoint{URL: server.URL}})
 	ids := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z0-9/#"%,\\ ]{1,8}`), rapid.StringN(256, 600, -1))
 	rapid.Check(t, func(rt *rapid.T) {
 		id := ids.Draw(rt, "id")
@@ -188,7 +189,7 @@ func BenchmarkDeliver(b *testing.B) {
 		Identity: task.Identity, Start: tasks.Start{Token: 7}, Lease: fakehold.New(task.Key()),
 		Host: taskrun.Host{Instance: "a", HTTP: clients, Environ: os.Environ}, Log: logr.Discard(),
 	}
-	r, err := Sink{URL: server.URL}.Open(b.Context(), env, "kafka:orders")
+	r, err := Sink{Endpoint: endpoint.Endpoint{URL: server.URL}}.Open(b.Context(), env, "kafka:orders")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 	"go.uber.org/goleak"
 
+	"github.com/shardctl/shardctl/internal/endpoint"
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/supervisor"
@@ -108,7 +109,10 @@ func deliver(t *testing.T, r subscribe.Receiver, deliveries ...subscribe.Deliver
 
 func TestOneMessageInBinaryMode(t *testing.T) {
 	address, requests := serve(t, nil)
-	r := open(t, Sink{URL: "$(HOST)/in?group=$(SHARDCTL_GROUP)", Headers: map[string]string{"Team": "$(TEAM)"}},
+	r := open(t, Sink{Endpoint: endpoint.Endpoint{
+		URL:     "$(HOST)/in?group=$(SHARDCTL_GROUP)",
+		Headers: map[string]string{"Team": "$(TEAM)"},
+	}},
 		func(c *supervisor.Config) {
 			c.Environ = func() []string { return []string{"HOST=" + address, "TEAM=core"} }
 		})
@@ -149,7 +153,7 @@ func TestRequestsCarryTheTraceOfTheDelivery(t *testing.T) {
 	address, requests := serve(t, nil)
 	env, _ := taskrig.Env(t)
 	env.Trace = taskrun.TraceContext{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", State: "v=1"}
-	r, err := Sink{URL: address, BatchSize: 2}.Open(t.Context(), env, "kafka:a")
+	r, err := Sink{Endpoint: endpoint.Endpoint{URL: address}, BatchSize: 2}.Open(t.Context(), env, "kafka:a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +174,7 @@ func TestRequestsCarryTheTraceOfTheDelivery(t *testing.T) {
 // A body that is an event itself is the data of ours, and never taken for ours.
 func TestAMessageThatIsAnEvent(t *testing.T) {
 	address, requests := serve(t, nil)
-	r := open(t, Sink{URL: address})
+	r := open(t, Sink{Endpoint: endpoint.Endpoint{URL: address}})
 	const body = `{"specversion":"1.0","id":"theirs","source":"/bank","type":"com.bank.paid","data":{"amount":1}}`
 	for _, mediaType := range []string{
 		"application/cloudevents+json", " Application/CloudEvents+JSON; charset=utf-8", "application/cloudevents+avro",
@@ -198,7 +202,7 @@ func TestAMessageThatIsAnEvent(t *testing.T) {
 
 func TestSeveralMessagesInBatchedMode(t *testing.T) {
 	address, requests := serve(t, nil)
-	r := open(t, Sink{URL: address, BatchSize: 10})
+	r := open(t, Sink{Endpoint: endpoint.Endpoint{URL: address}, BatchSize: 10})
 	if r.Batch() != 10 {
 		t.Errorf("batches of %d", r.Batch())
 	}
@@ -278,7 +282,10 @@ func TestTokenAndAuthorities(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := open(t, Sink{URL: server.URL, TokenFile: tokenFile, CAFile: caFile, Method: "PUT"})
+	r := open(t, Sink{Endpoint: endpoint.Endpoint{
+		URL: server.URL, TokenFile: tokenFile, CAFile: caFile,
+		Method: "PUT",
+	}})
 	if err := deliver(t, r, delivery("a", "1"))[0]; err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +299,7 @@ func TestTokenAndAuthorities(t *testing.T) {
 	if err := deliver(t, r, delivery("a", "1"))[0]; err == nil || !strings.Contains(err.Error(), "http.tokenFile") {
 		t.Errorf("without the file: %v", err)
 	}
-	r = open(t, Sink{URL: server.URL})
+	r = open(t, Sink{Endpoint: endpoint.Endpoint{URL: server.URL}})
 	if err := deliver(t, r, delivery("a", "1"))[0]; err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("without caFile: %v", err)
 	}
@@ -301,7 +308,7 @@ func TestTokenAndAuthorities(t *testing.T) {
 // The URL's user and password are sent, and a client's own timeout holds.
 func TestWhatOnlyAClientDoes(t *testing.T) {
 	address, requests := serve(t, nil)
-	r := open(t, Sink{URL: strings.Replace(address, "http://", "http://user:secret@", 1)})
+	r := open(t, Sink{Endpoint: endpoint.Endpoint{URL: strings.Replace(address, "http://", "http://user:secret@", 1)}})
 	if err := deliver(t, r, delivery("a", "1"))[0]; err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +319,7 @@ func TestWhatOnlyAClientDoes(t *testing.T) {
 	release := make(chan struct{})
 	hung, _ := serve(t, func(http.ResponseWriter, *http.Request) { <-release })
 	t.Cleanup(func() { close(release) }) // before the server is closed
-	r = open(t, Sink{URL: hung, Timeout: time.Hour}, func(c *supervisor.Config) {
+	r = open(t, Sink{Endpoint: endpoint.Endpoint{URL: hung}, Timeout: time.Hour}, func(c *supervisor.Config) {
 		c.HTTPClient = func(string) (*http.Client, error) {
 			return &http.Client{Transport: http.DefaultTransport, Timeout: 50 * time.Millisecond}, nil
 		}
@@ -326,11 +333,17 @@ func TestWhatOnlyAClientDoes(t *testing.T) {
 func TestOpenChecksWhatRequestsNeed(t *testing.T) {
 	env, _ := taskrig.Env(t)
 	for want, sink := range map[string]Sink{
-		"http.url: $(NOT_SET) is not set":     {URL: "$(NOT_SET)"},
-		"http.headers.A: $(NOT_SET)":          {URL: "http://x", Headers: map[string]string{"A": "$(NOT_SET)"}},
-		"http.tokenFile: ":                    {URL: "http://x", TokenFile: "/no/such/file"},
-		"tls.caFile: open /no/such/file":      {URL: "http://x", CAFile: "/no/such/file"},
-		"http.tls.caFile: $(NOT_SET) is not ": {URL: "http://x", CAFile: "$(NOT_SET)"},
+		"http.url: $(NOT_SET) is not set": {Endpoint: endpoint.Endpoint{URL: "$(NOT_SET)"}},
+		"http.headers.A: $(NOT_SET)": {Endpoint: endpoint.Endpoint{
+			URL:     "http://x",
+			Headers: map[string]string{"A": "$(NOT_SET)"},
+		}},
+		"http.tokenFile: ": {Endpoint: endpoint.Endpoint{
+			URL:       "http://x",
+			TokenFile: "/no/such/file",
+		}},
+		"tls.caFile: open /no/such/file":      {Endpoint: endpoint.Endpoint{URL: "http://x", CAFile: "/no/such/file"}},
+		"http.tls.caFile: $(NOT_SET) is not ": {Endpoint: endpoint.Endpoint{URL: "http://x", CAFile: "$(NOT_SET)"}},
 	} {
 		if _, err := sink.Open(t.Context(), env, ""); err == nil ||
 			!strings.Contains(err.Error(), want) {
@@ -341,26 +354,41 @@ func TestOpenChecksWhatRequestsNeed(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for want, sink := range map[string]Sink{
-		"url: is required":       {},
-		"url: is not a URL":      {URL: "ftp://x"},
-		"method: must be":        {URL: "http://x", Method: "A B"},
-		"timeout: must be":       {URL: "http://x", Timeout: -1},
-		"batchSize: must be":     {URL: "http://x", BatchSize: MaxBatchSize + 1},
-		"headers.Ce-Id: is set":  {URL: "http://x", Headers: map[string]string{"Ce-Id": "1"}},
-		"Shardctl-X: is set":     {URL: "http://x", Headers: map[string]string{"Shardctl-X": "1"}},
-		"Content-Type: is set":   {URL: "http://x", Headers: map[string]string{"Content-Type": "1"}},
-		"Idempotency-Key: is se": {URL: "http://x", Headers: map[string]string{"Idempotency-Key": "1"}},
+		"url: is required":   {},
+		"url: is not a URL":  {Endpoint: endpoint.Endpoint{URL: "ftp://x"}},
+		"method: must be":    {Endpoint: endpoint.Endpoint{URL: "http://x", Method: "A B"}},
+		"timeout: must be":   {Endpoint: endpoint.Endpoint{URL: "http://x"}, Timeout: -1},
+		"batchSize: must be": {Endpoint: endpoint.Endpoint{URL: "http://x"}, BatchSize: MaxBatchSize + 1},
+		"headers.Ce-Id: is set": {Endpoint: endpoint.Endpoint{
+			URL:     "http://x",
+			Headers: map[string]string{"Ce-Id": "1"},
+		}},
+		"Shardctl-X: is set": {Endpoint: endpoint.Endpoint{
+			URL:     "http://x",
+			Headers: map[string]string{"Shardctl-X": "1"},
+		}},
+		"Content-Type: is set": {Endpoint: endpoint.Endpoint{
+			URL:     "http://x",
+			Headers: map[string]string{"Content-Type": "1"},
+		}},
+		"Idempotency-Key: is se": {Endpoint: endpoint.Endpoint{
+			URL:     "http://x",
+			Headers: map[string]string{"Idempotency-Key": "1"},
+		}},
 	} {
 		wrong := sink.Validate(kind.Use{})
 		if len(wrong) != 1 || !strings.Contains(wrong[0].Error(), want) {
 			t.Errorf("%v, want %q", wrong, want)
 		}
 	}
-	wrong := Sink{URL: "x", Method: "A B", BatchSize: -1, Timeout: -1}.Validate(kind.Use{})
+	wrong := Sink{Endpoint: endpoint.Endpoint{URL: "x", Method: "A B"}, BatchSize: -1, Timeout: -1}.Validate(kind.Use{})
 	if len(wrong) != 4 {
 		t.Errorf("%v, want all four", wrong)
 	}
-	fine := Sink{URL: "$(URL)", Headers: map[string]string{"Accept": "x", "Content-Typ": "y"}, BatchSize: MaxBatchSize}
+	fine := Sink{Endpoint: endpoint.Endpoint{URL: "$(URL)", Headers: map[string]string{
+		"Accept":      "x",
+		"Content-Typ": "y",
+	}}, BatchSize: MaxBatchSize}
 	if wrong := fine.Validate(kind.Use{}); len(wrong) > 0 {
 		t.Error(wrong)
 	}

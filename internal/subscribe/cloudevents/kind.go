@@ -24,60 +24,37 @@ const Name = endpoint.Name
 
 // What fields are when left out, and the most messages in one request.
 const (
-	DefaultMethod    = endpoint.DefaultMethod
 	DefaultTimeout   = 10 * time.Second
 	DefaultBatchSize = 1
 	MaxBatchSize     = 1000
 )
 
 // Kind reads sinks from a configuration.
-var Kind = decode.Kind[subscribe.Sink]{
-	Field: Name,
-	Form: func() string {
-		return new(Sink).fields(&endpoint.Endpoint{}).Schema(
-			"Sends messages to a URL as CloudEvents 1.0: one in binary mode, several in batched mode.")
-	},
-	Read: func(n *decode.Node, r *decode.Reader) subscribe.Sink {
-		var to endpoint.Endpoint
-		var s Sink
-		s.fields(&to).Parse(n, r)
-		s.URL, s.Method, s.Headers, s.TokenFile, s.CAFile = to.URL, to.Method, to.Headers, to.TokenFile, to.CAFile
-		return s
-	},
-}
+var Kind = field.Kind(Name,
+	"Sends messages to a URL as CloudEvents 1.0: one in binary mode, several in batched mode.", (*Sink).fields,
+	func(s *Sink, _ *decode.Node) subscribe.Sink { return *s })
 
-// fields are what a configuration says of a sink to an endpoint.
-func (s *Sink) fields(to *endpoint.Endpoint) field.List {
+// fields are what a configuration says of a sink.
+func (s *Sink) fields() field.List {
 	timeout := field.Duration{To: &s.Timeout, Default: DefaultTimeout, Min: subscribe.MinTimeout}
 	batchSize := field.Number{To: &s.BatchSize, Default: DefaultBatchSize, Min: 1, Max: MaxBatchSize}
-	return append(to.Fields(field.Field{Name: "timeout", Value: timeout, Doc: "Of one request."}),
+	return append(s.Fields(field.Field{Name: "timeout", Value: timeout, Doc: "Of one request."}),
 		field.Field{Name: "batchSize", Value: batchSize, Doc: "Most messages in one request."})
 }
 
 // Sink sends messages to an endpoint. Fields are as written: $(NAME) in them is replaced at each request.
 type Sink struct {
-	URL       string
-	Method    string // empty: POST
-	Headers   map[string]string
+	endpoint.Endpoint
 	Timeout   time.Duration // of one request; 0: the default
-	TokenFile string        // its content is sent as a bearer token, read again at each request
-	CAFile    string
-	BatchSize int // most messages in one request, from 1 to MaxBatchSize; 0: the default
+	BatchSize int           // most messages in one request, from 1 to MaxBatchSize; 0: the default
 }
 
 // Kind is "http".
 func (s Sink) Kind() string { return Name }
 
-func (s Sink) endpoint() endpoint.Endpoint {
-	return endpoint.Endpoint{
-		URL: s.URL, Method: s.Method, Headers: s.Headers, TokenFile: s.TokenFile, CAFile: s.CAFile,
-	}
-}
-
 // Validate checks the URL, the method, the headers and the numbers.
 func (s Sink) Validate(kind.Use) []decode.FieldError {
-	to := s.endpoint()
-	return append(s.fields(&to).Check(), to.Validate("ce-", "content-type")...)
+	return append(s.fields().Check(), s.Endpoint.Validate("ce-", "content-type")...)
 }
 
 // MostAtOnce is the batchSize.
@@ -86,10 +63,7 @@ func (s Sink) MostAtOnce() (field string, most int) {
 }
 
 // Print shows the fields as they are written.
-func (s Sink) Print(kind.Use) any {
-	to := s.endpoint()
-	return s.fields(&to).Print()
-}
+func (s Sink) Print(kind.Use) any { return s.fields().Print() }
 
 // Open checks that a request can be made: that its variables are set and its files are there. It sends nothing.
 func (s Sink) Open(ctx context.Context, env taskrun.Env, from string) (subscribe.Receiver, error) {
@@ -99,10 +73,10 @@ func (s Sink) Open(ctx context.Context, env taskrun.Env, from string) (subscribe
 		sink: s, env: env, source: source.EscapedPath(), described: endpoint.Described(env, eventMessage),
 		same: sameOf(source.EscapedPath()),
 	}
-	if _, err := s.endpoint().Request(ctx, env, nil); err != nil {
+	if _, err := s.Request(ctx, env, nil); err != nil {
 		return nil, err
 	}
-	if _, err := s.endpoint().Client(env); err != nil {
+	if _, err := s.Client(env); err != nil {
 		return nil, err
 	}
 	return r, nil

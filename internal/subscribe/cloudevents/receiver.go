@@ -73,7 +73,7 @@ func (r *receiver) send(ctx context.Context, deliveries []subscribe.Delivery) (p
 	if err != nil {
 		return partial{}, err
 	}
-	client, err := r.sink.endpoint().Client(r.env)
+	client, err := r.sink.Client(r.env)
 	if err != nil {
 		return partial{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/shardctl/shardctl/internal/endpoint"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/flow"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -46,7 +47,7 @@ func TestAnswers(t *testing.T) {
 				w.WriteHeader(test.status)
 				_, _ = io.WriteString(w, test.body)
 			})
-			r := open(t, Sink{URL: address, BatchSize: 2})
+			r := open(t, Sink{Endpoint: endpoint.Endpoint{URL: address}, BatchSize: 2})
 			for i, err := range deliver(t, r, delivery("a", "1"), delivery("b", "2")) {
 				switch want := test.want[i]; {
 				case (want == "") != (err == nil):
@@ -114,7 +115,7 @@ func TestAnswersThatRejectTheMessage(t *testing.T) {
 				w.WriteHeader(test.status)
 				_, _ = io.WriteString(w, test.body)
 			})
-			err := deliver(t, open(t, Sink{URL: address}), delivery("a", "1"))[0]
+			err := deliver(t, open(t, Sink{Endpoint: endpoint.Endpoint{URL: address}}), delivery("a", "1"))[0]
 			if err == nil || !strings.Contains(err.Error(), fmt.Sprint(test.status)) {
 				t.Errorf("%v", err)
 			}
@@ -147,15 +148,15 @@ func TestReceiversThatDoNotAnswer(t *testing.T) {
 		"half":   {half, "closed the connection before it had answered"},
 		"absent": {"http://127.0.0.1:1", "connection refused"},
 	} {
-		r := open(t, Sink{URL: test.url, Timeout: 100 * time.Millisecond})
+		r := open(t, Sink{Endpoint: endpoint.Endpoint{URL: test.url}, Timeout: 100 * time.Millisecond})
 		if test.want != "" && name != "hangs" {
-			r = open(t, Sink{URL: test.url})
+			r = open(t, Sink{Endpoint: endpoint.Endpoint{URL: test.url}})
 		}
 		if err := deliver(t, r, delivery("a", "1"))[0]; err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %s", name, err, test.want)
 		}
 	}
-	r := open(t, Sink{URL: hung, Timeout: time.Hour})
+	r := open(t, Sink{Endpoint: endpoint.Endpoint{URL: hung}, Timeout: time.Hour})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(50*time.Millisecond, func() { cancel(elect.ErrLeaseLost) })
 	if errs := r.Deliver(ctx, []subscribe.Delivery{delivery("a", "1")}); !errors.Is(errs[0], elect.ErrLeaseLost) {
@@ -169,7 +170,7 @@ func TestAnswersThatDoNotEnd(t *testing.T) {
 		for name, handler := range taskrig.Endless(status) {
 			t.Run(fmt.Sprint(status, " ", name), func(t *testing.T) {
 				t.Parallel()
-				r := open(t, Sink{URL: taskrig.Serve(t, handler), Timeout: time.Hour})
+				r := open(t, Sink{Endpoint: endpoint.Endpoint{URL: taskrig.Serve(t, handler)}, Timeout: time.Hour})
 				err := deliver(t, r, delivery("a", "1"))[0]
 				if (err == nil) != (status < 300) || err != nil && !strings.Contains(err.Error(), fmt.Sprint(status)) {
 					t.Errorf("%v", err)

@@ -81,7 +81,7 @@ func (r *receiver) newBatch(ctx context.Context, deliveries []subscribe.Delivery
 
 // describedRequest is a request that says of which task, run and delivery it is.
 func (r *receiver) describedRequest(ctx context.Context, d subscribe.Delivery, body []byte) (*http.Request, error) {
-	request, err := r.sink.endpoint().Request(ctx, r.env, body)
+	request, err := r.sink.Request(ctx, r.env, body)
 	if err != nil {
 		return nil, err
 	}

@@ -60,8 +60,10 @@ func leaderless(cluster *kfake.Cluster, ends map[int32]int64) (absent *atomic.Bo
 
 // One partition without a leader holds up nothing of the others. That is said, and it is taken up when it has one.
 func TestPartitionWithoutALeader(t *testing.T) {
-	for name, start := range map[string]string{"went on": subscribe.Earliest, "new": subscribe.Earliest,
-		"new, from the end": subscribe.Latest} {
+	for name, start := range map[string]string{
+		"went on": subscribe.Earliest, "new": subscribe.Earliest,
+		"new, from the end": subscribe.Latest,
+	} {
 		t.Run(name, func(t *testing.T) {
 			cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 			if err != nil {

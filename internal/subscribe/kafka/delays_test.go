@@ -17,6 +17,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/shardctl/shardctl/internal/endpoint"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/cloudevents"
 	"github.com/shardctl/shardctl/internal/subscribe/jsonlines"
@@ -79,7 +80,7 @@ func TestOneOfABatchIsRefused(t *testing.T) {
 	b.publish(topic, 0, numbered(140, 149)...)
 	url, refused := refusing(t, "poison")
 	deliver(t, b, topic, subscribe.Runner{
-		Sink: cloudevents.Sink{URL: url, BatchSize: 50}, InFlight: 50,
+		Sink: cloudevents.Sink{Endpoint: endpoint.Endpoint{URL: url}, BatchSize: 50}, InFlight: 50,
 		Retry: subscribe.Retry{Attempts: 3, DeadLetter: letters},
 	})
 	b.isCommitted(topic, 50)
@@ -101,7 +102,8 @@ func TestPoisonHoldsUpNoOtherPartition(t *testing.T) {
 				b.publish(topic, p, numbered(0, 30)...)
 			}
 			url, refused := refusing(t, "poison")
-			deliver(t, b, topic, subscribe.Runner{Sink: cloudevents.Sink{URL: url}, InFlight: inFlight})
+			deliver(t, b, topic,
+				subscribe.Runner{Sink: cloudevents.Sink{Endpoint: endpoint.Endpoint{URL: url}}, InFlight: inFlight})
 			b.isCommitted(topic, 1, 30, 30)
 			before := refused.Load()
 			b.publish(topic, 2, "more")

@@ -105,8 +105,10 @@ func TestBrokerHangs(t *testing.T) {
 }
 
 func TestLostPosition(t *testing.T) {
-	for missing, want := range map[string]string{subscribe.Stop: "", subscribe.Earliest: "5 6 7",
-		subscribe.Latest: "new"} {
+	for missing, want := range map[string]string{
+		subscribe.Stop: "", subscribe.Earliest: "5 6 7",
+		subscribe.Latest: "new",
+	} {
 		t.Run(missing, func(t *testing.T) {
 			b, topic := topicOf(t, 1)
 			b.publish(topic, 0, numbered(0, 8)...)

@@ -194,8 +194,10 @@ func TestBegin(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for missing, want := range map[string]int64{subscribe.Earliest: c.earliest,
-				subscribe.Latest: c.latest, subscribe.Stop: c.earliest} {
+			for missing, want := range map[string]int64{
+				subscribe.Earliest: c.earliest,
+				subscribe.Latest:   c.latest, subscribe.Stop: c.earliest,
+			} {
 				got, lost, err := c.found.begin(missing)
 				switch {
 				case !strings.HasPrefix(lost, c.lost) || (lost == "") != (c.lost == ""):

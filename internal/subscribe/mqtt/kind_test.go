@@ -52,8 +52,10 @@ func TestValidate(t *testing.T) {
 }
 
 func TestPrintHidesPasswords(t *testing.T) {
-	s := mqtt.Source{Servers: []string{"mqtt://a"}, Filter: "orders", Login: connect.Login{User: "u",
-		Password: "secret"}}
+	s := mqtt.Source{Servers: []string{"mqtt://a"}, Filter: "orders", Login: connect.Login{
+		User:     "u",
+		Password: "secret",
+	}}
 	printed := fmt.Sprint(s.Print())
 	for _, part := range []string{"mqtt://a", "orders", "1h", "5s", "xxxxx"} {
 		if !strings.Contains(printed, part) {

@@ -178,8 +178,10 @@ func TestTLS(t *testing.T) {
 		"no authority":   {connect.TLS{CertFile: cert, KeyFile: key}, []string{b.Addr, "unknown authority"}},
 		"no certificate": {connect.TLS{CAFile: cert}, []string{b.Addr}},
 		"no file":        {connect.TLS{CAFile: cert + "x"}, []string{"nats.tls.caFile: open " + cert + "x"}},
-		"no PEM": {connect.TLS{CAFile: "source.go"},
-			[]string{"nats.tls.caFile: source.go holds no PEM certificate"}},
+		"no PEM": {
+			connect.TLS{CAFile: "source.go"},
+			[]string{"nats.tls.caFile: source.go holds no PEM certificate"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := *r

@@ -127,13 +127,21 @@ func TestLogin(t *testing.T) {
 		"url":   {"redis://ann:s3cret@" + b.Addr, connect.Login{}, nil},
 		"none":  {"redis://" + b.Addr, connect.Login{}, []string{"NOAUTH", "redis.password", b.Addr}},
 		"few":   {"redis://carl:s3cret@" + b.Addr, connect.Login{}, nil},
-		"wrong": {"redis://" + b.Addr, connect.Login{User: "ann", Password: "secret"},
-			[]string{"WRONGPASS", "user"}},
+		"wrong": {
+			"redis://" + b.Addr,
+			connect.Login{User: "ann", Password: "secret"},
+			[]string{"WRONGPASS", "user"},
+		},
 		"wrong url": {"redis://ann:secret@" + b.Addr, connect.Login{}, []string{"WRONGPASS", "redis.user"}},
-		"no file": {"redis://" + b.Addr, connect.Login{PasswordFile: file + "x"},
-			[]string{"redis.passwordFile", "no such"}},
-		"rights": {"redis://" + b.Addr, connect.Login{User: "bob", Password: "other"}, []string{"NOPERM",
-			"ACL SETUSER"}},
+		"no file": {
+			"redis://" + b.Addr,
+			connect.Login{PasswordFile: file + "x"},
+			[]string{"redis.passwordFile", "no such"},
+		},
+		"rights": {"redis://" + b.Addr, connect.Login{User: "bob", Password: "other"}, []string{
+			"NOPERM",
+			"ACL SETUSER",
+		}},
 		"tls": {"rediss://" + b.Addr, connect.Login{}, []string{"no answer within 5s", b.Addr}},
 	} {
 		t.Run(name, func(t *testing.T) {
