@@ -19,18 +19,13 @@ type Login struct {
 	PasswordFile   string // its content is the password
 }
 
-// LoginFields are user, password and passwordFile. Unset says who connects where they are left out; empty: no one in
+// Fields are user, password and passwordFile. Unset says who connects where they are left out; empty: no one in
 // particular.
-func LoginFields(user, password, passwordFile *string, unset string) field.List {
-	return field.List{
-		{Name: "user", Value: field.Text{To: user}, Doc: "Who connects.", Unset: unset},
-		Password(password), PasswordFile(passwordFile),
-	}
-}
-
-// Fields are LoginFields of l.
 func (l *Login) Fields(unset string) field.List {
-	return LoginFields(&l.User, &l.Password, &l.PasswordFile, unset)
+	return field.List{
+		{Name: "user", Value: field.Text{To: &l.User}, Doc: "Who connects.", Unset: unset},
+		Password(&l.Password), PasswordFile(&l.PasswordFile),
+	}
 }
 
 // Password is the field of that name.
@@ -101,19 +96,18 @@ type TLS struct {
 
 // Field is tls, for what doc says.
 func (t *TLS) Field(doc string) field.Field {
-	files := field.Mapping{Fields: Files(&t.CAFile, &t.CertFile, &t.KeyFile), Off: *t == (TLS{})}
-	return field.Field{Name: "tls", Value: files, Doc: doc}
+	return field.Field{Name: "tls", Value: field.Mapping{Fields: t.Files(), Off: *t == (TLS{})}, Doc: doc}
 }
 
 // Files are the fields of tls.
-func Files(caFile, certFile, keyFile *string) field.List {
+func (t *TLS) Files() field.List {
 	return field.List{
-		CAFile(caFile),
+		CAFile(&t.CAFile),
 		{
-			Name: "certFile", Value: field.Text{To: certFile},
+			Name: "certFile", Value: field.Text{To: &t.CertFile},
 			Doc: "PEM file of the client's certificate. It goes with `keyFile`.",
 		},
-		{Name: "keyFile", Value: field.Text{To: keyFile}, Doc: "PEM file of its key. It goes with `certFile`."},
+		{Name: "keyFile", Value: field.Text{To: &t.KeyFile}, Doc: "PEM file of its key. It goes with `certFile`."},
 	}
 }
 

@@ -37,15 +37,13 @@ const (
 // AMQP asks the management API of RabbitMQ for the queues of one virtual host: AMQP has no way to list them. Texts are
 // as written: $(NAME) in them is replaced at each look.
 type AMQP struct {
-	Management   string   // http://HOST:15672
-	VHost        string   // empty: /
-	Queues       []string // patterns: see [discover.ParsePatterns]
-	Type         string   // TypeQueue or TypeStream; empty: TypeQueue
-	User         string
-	Password     string
-	PasswordFile string        // instead of Password
-	Timeout      time.Duration // of one request; 0: DefaultTimeout
-	CAFile       string        // PEM file of the authorities to trust; empty: the system's
+	Management string   // http://HOST:15672
+	VHost      string   // empty: /
+	Queues     []string // patterns: see [discover.ParsePatterns]
+	Type       string   // TypeQueue or TypeStream; empty: TypeQueue
+	connect.Login
+	Timeout time.Duration // of one request; 0: DefaultTimeout
+	CAFile  string        // PEM file of the authorities to trust; empty: the system's
 
 	client client
 }
@@ -91,15 +89,11 @@ func (*AMQP) Kind() string { return amqpName }
 // Validate checks the address, the patterns and the user.
 func (l *AMQP) Validate() []decode.FieldError {
 	return slices.Concat(l.fields().Check(), endpoint.ValidateCAFile(l.Management, l.CAFile),
-		discover.ValidatePatterns("queues", l.Queues), l.login().Validate(), l.login().ValidateUser())
+		discover.ValidatePatterns("queues", l.Queues), l.Login.Validate(), l.ValidateUser())
 }
 
 // Print shows the fields as they are written.
 func (l *AMQP) Print() any { return l.fields().Print() }
-
-func (l *AMQP) login() connect.Login {
-	return connect.Login{User: l.User, Password: l.Password, PasswordFile: l.PasswordFile}
-}
 
 // List asks for all queues, or streams, of the virtual host. Exclusive ones are left out: only who made them may
 // consume them.
@@ -168,11 +162,9 @@ func advice(status int) string {
 
 // request makes the request, with everything expanded now.
 func (l *AMQP) request(ctx context.Context, env discover.Env) (*http.Request, error) {
-	to := AMQP{
-		Management: l.Management, VHost: l.VHost, User: l.User, Password: l.Password, PasswordFile: l.PasswordFile,
-	}
+	to := AMQP{Login: l.Login, Management: l.Management, VHost: l.VHost}
 	err := to.fields().Expand(amqpName, env.Expand)
-	password, noPassword := to.login().ReadPassword(amqpName)
+	password, noPassword := to.ReadPassword(amqpName)
 	if err := field.Join(err, noPassword); err != nil {
 		return nil, err
 	}

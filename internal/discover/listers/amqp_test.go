@@ -17,6 +17,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/shardctl/shardctl/internal/connect"
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/discover/listers"
@@ -38,22 +39,33 @@ func TestQueuesOfARealBrokerAreListed(t *testing.T) {
 	broker := testbroker.RabbitMQ(t, "management.tcp.ip = 127.0.0.1", "management.tcp.port = "+port)
 	declare(t, broker)
 	l := &listers.AMQP{
-		Management: "http://127.0.0.1:" + port, Queues: []string{"orders*"}, User: "guest", Password: "$(SECRET)",
+		Login:      connect.Login{User: "guest", Password: "$(SECRET)"},
+		Management: "http://127.0.0.1:" + port, Queues: []string{"orders*"},
 	}
 	const want = "orders us, orders/eu"
 	if got := listed(t, l); got != want {
 		t.Errorf("queues are %s, want %s", got, want)
 	}
 	streams := &listers.AMQP{
-		Management: l.Management, Queues: l.Queues, Type: listers.TypeStream, User: l.User, Password: l.Password,
+		Login:      connect.Login{User: l.User, Password: l.Password},
+		Management: l.Management, Queues: l.Queues, Type: listers.TypeStream,
 	}
 	if got := listed(t, streams); got != "orders-log" {
 		t.Errorf("streams are %s", got)
 	}
 	for words, wrong := range map[string]*listers.AMQP{
-		"check amqp.user":          {Management: l.Management, Queues: l.Queues, User: "guest", Password: "hunter2"},
-		"no such virtual host":     {Management: l.Management, Queues: l.Queues, User: "guest", Password: "guest", VHost: "no"},
-		"amqp.management must be":  {Management: l.Management + "/api/overview?", Queues: l.Queues, User: "guest", Password: "guest"},
+		"check amqp.user": {
+			Management: l.Management, Queues: l.Queues,
+			Login: connect.Login{User: "guest", Password: "hunter2"},
+		},
+		"no such virtual host": {
+			Management: l.Management, Queues: l.Queues, VHost: "no",
+			Login: connect.Login{User: "guest", Password: "guest"},
+		},
+		"amqp.management must be": {
+			Management: l.Management + "/api/overview?", Queues: l.Queues,
+			Login: connect.Login{User: "guest", Password: "guest"},
+		},
 		"malformed HTTP response":  {Management: "http://" + broker.Addr, Queues: l.Queues},
 		"amqp.user and its passwo": {Management: l.Management, Queues: l.Queues},
 	} {
@@ -177,8 +189,11 @@ func TestWrongAnswersOfTheManagementAPI(t *testing.T) {
 		"connection refused": {Management: "http://u:hunter2@127.0.0.1:1", Queues: []string{"*"}},
 		"amqp.queues[0]":     {Management: server.URL, Queues: []string{"$(UNSET)"}},
 		"amqp.vhost":         {Management: server.URL, Queues: []string{"*"}, VHost: "$(UNSET)"},
-		"amqp.passwordFile":  {Management: server.URL, Queues: []string{"*"}, PasswordFile: "/nowhere"},
-		"tls.caFile":         {Management: server.URL, Queues: []string{"*"}, CAFile: filepath.Join(t.TempDir(), "none")},
+		"amqp.passwordFile": {
+			Management: server.URL, Queues: []string{"*"},
+			Login: connect.Login{PasswordFile: "/nowhere"},
+		},
+		"tls.caFile": {Management: server.URL, Queues: []string{"*"}, CAFile: filepath.Join(t.TempDir(), "none")},
 	} {
 		if _, err := l.List(t.Context(), env); err == nil || !strings.Contains(err.Error(), want) ||
 			strings.Contains(err.Error(), "hunter2") {
@@ -189,12 +204,18 @@ func TestWrongAnswersOfTheManagementAPI(t *testing.T) {
 
 func TestAMQPIsValidated(t *testing.T) {
 	for want, l := range map[string]*listers.AMQP{
-		"":             {Management: "https://a:15671", Queues: []string{"*"}, User: "u", PasswordFile: "p"},
-		"management":   {Queues: []string{"*"}},
-		"queues":       {Management: "http://a", Queues: []string{"/(/"}},
-		"type":         {Management: "http://a", Queues: []string{"*"}, Type: "classic"},
-		"password":     {Management: "http://a", Queues: []string{"*"}, Password: "p"},
-		"passwordFile": {Management: "http://a", Queues: []string{"*"}, User: "u", Password: "p", PasswordFile: "f"},
+		"": {
+			Management: "https://a:15671", Queues: []string{"*"},
+			Login: connect.Login{User: "u", PasswordFile: "p"},
+		},
+		"management": {Queues: []string{"*"}},
+		"queues":     {Management: "http://a", Queues: []string{"/(/"}},
+		"type":       {Management: "http://a", Queues: []string{"*"}, Type: "classic"},
+		"password":   {Management: "http://a", Queues: []string{"*"}, Login: connect.Login{Password: "p"}},
+		"passwordFile": {Management: "http://a", Queues: []string{"*"}, Login: connect.Login{
+			User:     "u",
+			Password: "p", PasswordFile: "f",
+		}},
 	} {
 		var fields []string
 		for _, wrong := range l.Validate() {
@@ -204,7 +225,10 @@ func TestAMQPIsValidated(t *testing.T) {
 			t.Errorf("%+v: %s, want %s", l.Queues, got, want)
 		}
 	}
-	l := &listers.AMQP{Management: "http://u:hunter2@a", Queues: []string{"*"}, User: "u", Password: "hunter2"}
+	l := &listers.AMQP{
+		Login:      connect.Login{User: "u", Password: "hunter2"},
+		Management: "http://u:hunter2@a", Queues: []string{"*"},
+	}
 	if text := fmt.Sprint(l.Print().(decode.Fields)); strings.Contains(text, "hunter2") {
 		t.Errorf("printed %s", text)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
+	"github.com/shardctl/shardctl/internal/connect"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/test/suites"
@@ -268,12 +269,13 @@ func TestPasswords(t *testing.T) {
 	open := func(as SASL) error { return b.Refused(b.source("orders", func(s *Source) { s.SASL = as }), 1) }
 	for mechanism, user := range map[string]string{"PLAIN": "admin", "SCRAM-SHA-256": "user", "SCRAM-SHA-512": "user"} {
 		began := time.Now()
-		err := open(SASL{mechanism, user, "secret", ""})
+		err := open(SASL{mechanism, connect.Login{User: user, Password: "secret"}})
 		subscribetest.WantError(t, err, "check the user and password of kafka.sasl")
 		if took := time.Since(began); took > openWithin {
 			t.Errorf("%s: that took %s", mechanism, took)
 		}
-		subscribetest.WantError(t, open(SASL{mechanism, user, "right", ""}), "the topic does not")
+		subscribetest.WantError(t, open(SASL{mechanism, connect.Login{User: user, Password: "right"}}),
+			"the topic does not")
 	}
 	subscribetest.WantError(t, open(SASL{}), "check kafka.tls, kafka.sasl and the port")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/shardctl/shardctl/internal/connect"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -307,7 +308,12 @@ func TestDeadLetterToTopicThatDoesNotExist(t *testing.T) {
 func TestWrongPassword(t *testing.T) {
 	b := fake(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "admin", "right"))
 	as := func(password string) Source {
-		return b.source("orders", func(s *Source) { s.SASL = SASL{"PLAIN", "admin", password, ""} })
+		return b.source("orders", func(s *Source) {
+			s.SASL = SASL{"PLAIN", connect.Login{
+				User:     "admin",
+				Password: password,
+			}}
+		})
 	}
 	subscribetest.WantError(t, b.Refused(as("secret"), 1), "kafka.sasl", b.addr)
 	subscribetest.WantError(t, b.Refused(as("right"), 1), "the topic does not exist")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/connect"
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/kafka"
@@ -66,8 +67,11 @@ func TestParse(t *testing.T) {
 		Brokers: []string{"a:1", "$(KAFKA)"}, TopicName: "$(SHARDCTL_TASK)", Partitions: []int32{1, 7}, Group: "g",
 		Start: "2026-01-31T12:00:00Z", Missing: subscribe.Earliest, Offsets: subscribe.Store,
 		Isolation: kafka.ReadUncommitted,
-		MaxBytes:  5, SASL: kafka.SASL{Mechanism: "SCRAM-SHA-512", User: "u", Password: "$(PASSWORD)"},
-		TLS: kafka.TLS{Enabled: true, CAFile: "ca.pem"},
+		MaxBytes:  5, SASL: kafka.SASL{
+			Login:     connect.Login{User: "u", Password: "$(PASSWORD)"},
+			Mechanism: "SCRAM-SHA-512",
+		},
+		TLS: kafka.TLS{TLS: connect.TLS{CAFile: "ca.pem"}, Enabled: true},
 	}
 	if !reflect.DeepEqual(got[3], full) {
 		t.Errorf("got  %+v\nwant %+v", got[3], full)

@@ -60,7 +60,7 @@ func (Lister) Kind() string { return Name }
 
 // Validate checks every field that holds no variable. What comes in by variables is checked at each look.
 func (l Lister) Validate() []decode.FieldError {
-	return slices.Concat(l.fields().Check(), l.SASL.validate(), l.TLS.files().Validate(),
+	return slices.Concat(l.fields().Check(), l.SASL.validate(), l.TLS.Validate(),
 		discover.ValidatePatterns("topics", l.Topics))
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/shardctl/shardctl/internal/connect"
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
@@ -83,13 +84,22 @@ func TestListersFail(t *testing.T) {
 	defer cluster.Close()
 	addr := cluster.ListenAddrs()[0]
 	for want, l := range map[string]Lister{
-		"connection refused":   {Brokers: []string{"127.0.0.1:1"}, Topics: []string{"*"}},
-		"kafka.sasl":           {Brokers: []string{addr}, Topics: []string{"*"}},
-		"the port":             {Brokers: []string{addr}, Topics: []string{"*"}, SASL: SASL{"PLAIN", "admin", "hunter2", ""}},
-		"kafka.brokers[0]":     {Brokers: []string{"$(UNSET)"}, Topics: []string{"*"}},
-		"kafka.topics[0]":      {Brokers: []string{addr}, Topics: []string{"$(UNSET)"}},
-		"kafka.tls.caFile":     {Brokers: []string{addr}, Topics: []string{"*"}, TLS: TLS{Enabled: true, CAFile: "/nowhere"}},
-		"kafka.sasl.password":  {Brokers: []string{addr}, Topics: []string{"*"}, SASL: SASL{"PLAIN", "a", "", "/nowhere"}},
+		"connection refused": {Brokers: []string{"127.0.0.1:1"}, Topics: []string{"*"}},
+		"kafka.sasl":         {Brokers: []string{addr}, Topics: []string{"*"}},
+		"the port": {Brokers: []string{addr}, Topics: []string{"*"}, SASL: SASL{
+			"PLAIN",
+			connect.Login{User: "admin", Password: "hunter2"},
+		}},
+		"kafka.brokers[0]": {Brokers: []string{"$(UNSET)"}, Topics: []string{"*"}},
+		"kafka.topics[0]":  {Brokers: []string{addr}, Topics: []string{"$(UNSET)"}},
+		"kafka.tls.caFile": {
+			Brokers: []string{addr}, Topics: []string{"*"},
+			TLS: TLS{TLS: connect.TLS{CAFile: "/nowhere"}, Enabled: true},
+		},
+		"kafka.sasl.password": {Brokers: []string{addr}, Topics: []string{"*"}, SASL: SASL{
+			"PLAIN",
+			connect.Login{User: "a", PasswordFile: "/nowhere"},
+		}},
 		"brokers 127.0.0.1:1:": {Brokers: []string{"127.0.0.1:1"}, Topics: []string{"*"}},
 	} {
 		found, err := l.List(t.Context(), noEnv)
@@ -97,7 +107,10 @@ func TestListersFail(t *testing.T) {
 			t.Errorf("%v, %v; want %s", found, err, want)
 		}
 	}
-	l := Lister{Brokers: []string{addr}, Topics: []string{"*"}, SASL: SASL{"PLAIN", "admin", "right", ""}}
+	l := Lister{Brokers: []string{addr}, Topics: []string{"*"}, SASL: SASL{
+		"PLAIN",
+		connect.Login{User: "admin", Password: "right"},
+	}}
 	if found, err := l.List(t.Context(), noEnv); err != nil || len(found) != 0 {
 		t.Errorf("%v, %v", found, err)
 	}
@@ -140,19 +153,25 @@ func TestListersAreValidated(t *testing.T) {
 		t.Error(wrong)
 	}
 	for field, l := range map[string]Lister{
-		"brokers":        {Topics: good.Topics},
-		"topics":         {Brokers: good.Brokers},
-		"topics.1":       {Brokers: good.Brokers, Topics: []string{"a", "/(/"}},
-		"per":            {Brokers: good.Brokers, Topics: good.Topics, Per: "group"},
-		"sasl.mechanism": {Brokers: good.Brokers, Topics: good.Topics, SASL: SASL{"GSSAPI", "a", "b", ""}},
-		"tls.keyFile":    {Brokers: good.Brokers, Topics: good.Topics, TLS: TLS{CertFile: "a"}},
+		"brokers":  {Topics: good.Topics},
+		"topics":   {Brokers: good.Brokers},
+		"topics.1": {Brokers: good.Brokers, Topics: []string{"a", "/(/"}},
+		"per":      {Brokers: good.Brokers, Topics: good.Topics, Per: "group"},
+		"sasl.mechanism": {Brokers: good.Brokers, Topics: good.Topics, SASL: SASL{
+			"GSSAPI",
+			connect.Login{User: "a", Password: "b"},
+		}},
+		"tls.keyFile": {Brokers: good.Brokers, Topics: good.Topics, TLS: TLS{TLS: connect.TLS{CertFile: "a"}}},
 	} {
 		wrong := l.Validate()
 		if len(wrong) == 0 || strings.Join(wrong[0].Path, ".") != field {
 			t.Errorf("%s: %v", field, wrong)
 		}
 	}
-	secret := Lister{Brokers: good.Brokers, Topics: good.Topics, SASL: SASL{"PLAIN", "a", "hunter2", ""}}
+	secret := Lister{Brokers: good.Brokers, Topics: good.Topics, SASL: SASL{"PLAIN", connect.Login{
+		User:     "a",
+		Password: "hunter2",
+	}}}
 	fields := secret.Print().(decode.Fields)
 	if text := fields[3].Value.(decode.Fields)[2].Value; text != decode.Masked {
 		t.Errorf("printed %v", fields)

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/shardctl/shardctl/internal/connect"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest"
 )
@@ -224,12 +225,14 @@ func TestTLS(t *testing.T) {
 	}
 	b := fake(t, kfake.TLS(server.TLS.Clone()))
 	for want, as := range map[string]TLS{
-		"the topic does not exist": {Enabled: true, CAFile: ca},
+		"the topic does not exist": {TLS: connect.TLS{CAFile: ca}, Enabled: true},
 		"set kafka.tls.caFile to the authority of the broker's certificate": {Enabled: true},
 		"the broker closed the connection at once, check kafka.tls":         {},
-		"kafka.tls.caFile: source.go holds no PEM certificate":              {Enabled: true, CAFile: "source.go"},
+		"kafka.tls.caFile: source.go holds no PEM certificate": {
+			TLS: connect.TLS{CAFile: "source.go"}, Enabled: true,
+		},
 		"kafka.tls.certFile, keyFile: tls: failed to find any PEM data in k": {
-			Enabled: true, CertFile: ca, KeyFile: "source.go",
+			TLS: connect.TLS{CertFile: ca, KeyFile: "source.go"}, Enabled: true,
 		},
 	} {
 		subscribetest.WantError(t, b.Refused(b.source("orders", func(s *Source) { s.TLS = as }), 1), want)

@@ -65,17 +65,14 @@ func (set *settings) name() string {
 
 // SASL is who the subscription is to the brokers. The zero value is no one in particular.
 type SASL struct {
-	Mechanism    string // PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
-	User         string
-	Password     string
-	PasswordFile string // instead of Password
+	Mechanism string // PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
+	connect.Login
 }
 
 // TLS is how connections are secured.
 type TLS struct {
-	Enabled           bool
-	CAFile            string // empty: the system's authorities
-	CertFile, KeyFile string // both or neither
+	Enabled bool
+	connect.TLS
 }
 
 func (s *SASL) field() field.Field {
@@ -94,29 +91,20 @@ func (t *TLS) field() field.Field {
 		Name: "enabled", Value: field.Truth{To: &t.Enabled},
 		Doc: "`true` with the system's authorities needs no file.", Unset: "`true` where a file is named",
 	}
-	files := connect.Files(&t.CAFile, &t.CertFile, &t.KeyFile)
 	return field.Field{Name: "tls", Value: field.Mapping{
-		Off: *t == (TLS{}), Fields: append(field.List{enabled}, files...),
+		Off: *t == (TLS{}), Fields: append(field.List{enabled}, t.Files()...),
 	}, Doc: "How connections are secured."}
 }
 
 // enable is to be called once t was read from the mapping n.
 func (t *TLS) enable(n *decode.Node) {
 	if n.At("tls", "enabled") == nil {
-		t.Enabled = t.files() != connect.TLS{}
+		t.Enabled = t.TLS != connect.TLS{}
 	}
 }
 
-func (s SASL) login() connect.Login {
-	return connect.Login{User: s.User, Password: s.Password, PasswordFile: s.PasswordFile}
-}
-
-func (t TLS) files() connect.TLS {
-	return connect.TLS{CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile}
-}
-
 func (s SASL) validate() []decode.FieldError {
-	wrong := s.login().ValidatePassword()
+	wrong := s.ValidatePassword()
 	if s != (SASL{}) && s.Password == "" && s.PasswordFile == "" {
 		path := []string{"password"}
 		wrong = append(wrong, decode.FieldError{Path: path, Message: "is required, or passwordFile"})
@@ -151,7 +139,7 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 	if s == (SASL{}) {
 		return nil, nil
 	}
-	read := func() (string, error) { return s.login().ReadPassword(Name + ".sasl") }
+	read := func() (string, error) { return s.ReadPassword(Name + ".sasl") }
 	scrams := func(context.Context) (scram.Auth, error) {
 		password, err := read()
 		return scram.Auth{User: s.User, Pass: password}, err
@@ -175,7 +163,7 @@ func (t TLS) config() (*tls.Config, error) {
 	if !t.Enabled {
 		return nil, nil
 	}
-	return t.files().Config(Name)
+	return t.Config(Name)
 }
 
 // What a connection is given.

@@ -156,7 +156,7 @@ func (s Source) Print() decode.Fields { return s.fields().Print() }
 
 // Validate checks every field that holds no variable. What comes in by variables is checked at Open.
 func (s Source) Validate() []decode.FieldError {
-	return slices.Concat(s.fields().Check(), s.SASL.validate(), s.TLS.files().Validate())
+	return slices.Concat(s.fields().Check(), s.SASL.validate(), s.TLS.Validate())
 }
 
 // parseStart reads where to begin: the time is zero for earliest and latest.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/shardctl/shardctl/internal/connect"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/testprocess"
@@ -72,10 +73,10 @@ func TestValidate(t *testing.T) {
 			func(s *Source) { s.SASL.Mechanism = "PLAIN" },
 		),
 		"sasl.mechanism: must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512": with(
-			func(s *Source) { s.SASL = SASL{"GSSAPI", "u", "p", ""} },
+			func(s *Source) { s.SASL = SASL{"GSSAPI", connect.Login{User: "u", Password: "p"}} },
 		),
 		"sasl.passwordFile: is set together with password: use one of them": with(
-			func(s *Source) { s.SASL = SASL{"PLAIN", "u", "p", "f"} },
+			func(s *Source) { s.SASL = SASL{"PLAIN", connect.Login{User: "u", Password: "p", PasswordFile: "f"}} },
 		),
 		"tls.keyFile: is required with certFile": with(
 			func(s *Source) { s.TLS.CertFile = "c.pem" },
@@ -112,7 +113,12 @@ func TestValidate(t *testing.T) {
 
 func TestPrintHidesThePassword(t *testing.T) {
 	for password, shown := range map[string]string{"secret": "xxxxx", "$(KAFKA_PASSWORD)": "$(KAFKA_PASSWORD)"} {
-		text := fmt.Sprint(with(func(s *Source) { s.SASL = SASL{"PLAIN", "u", password, ""} }).Print())
+		text := fmt.Sprint(with(func(s *Source) {
+			s.SASL = SASL{"PLAIN", connect.Login{
+				User:     "u",
+				Password: password,
+			}}
+		}).Print())
 		if strings.Contains(text, "secret") || !strings.Contains(text, shown) {
 			t.Errorf("%s is printed as %s", password, text)
 		}
@@ -150,8 +156,11 @@ func TestSettings(t *testing.T) {
 
 func TestSettingsSayAllThatIsWrong(t *testing.T) {
 	s := Source{
-		Brokers: []string{"$(KAFKA)"}, TopicName: "$(TOPIC)", SASL: SASL{"PLAIN", "$(USER)", "", "/does/not/exist"},
-		TLS: TLS{Enabled: true, CAFile: "/not/there"},
+		Brokers: []string{"$(KAFKA)"}, TopicName: "$(TOPIC)", SASL: SASL{
+			"PLAIN",
+			connect.Login{User: "$(USER)", PasswordFile: "/does/not/exist"},
+		},
+		TLS: TLS{TLS: connect.TLS{CAFile: "/not/there"}, Enabled: true},
 	}
 	_, err := s.settings(session(map[string]string{"TOPIC": "t"}))
 	for _, want := range []string{
@@ -188,7 +197,7 @@ func TestFilesAreReadForEachConnection(t *testing.T) {
 		if err := os.WriteFile(file, []byte("secret\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		m, err := (SASL{name, "u", "", file}).mechanism()
+		m, err := (SASL{name, connect.Login{User: "u", PasswordFile: file}}).mechanism()
 		if err != nil || m.Name() != name {
 			t.Fatalf("%s: got %v, %v", name, m, err)
 		}
@@ -207,7 +216,7 @@ func TestFilesAreReadForEachConnection(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	files := TLS{Enabled: true, CAFile: dir + "/ca", CertFile: dir + "/cert", KeyFile: dir + "/key"}
+	files := TLS{TLS: connect.TLS{CAFile: dir + "/ca", CertFile: dir + "/cert", KeyFile: dir + "/key"}, Enabled: true}
 	renew := func() tls.Certificate {
 		t.Helper()
 		cert, key := testprocess.Certificate(t, "127.0.0.1")

@@ -97,7 +97,7 @@ func (l Login) option() (natsio.Option, error) {
 	case l.User == "" && l.PasswordFile == "":
 		return nil, nil
 	}
-	password, err := l.basic().ReadPassword(Name)
+	password, err := l.ReadPassword(Name)
 	if err != nil {
 		return nil, err
 	}

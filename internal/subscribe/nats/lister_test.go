@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/shardctl/shardctl/internal/connect"
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/subscribe/nats"
@@ -82,14 +83,20 @@ func TestListersFail(t *testing.T) {
 	for field, l := range map[string]nats.Lister{
 		"servers": {Streams: []string{"a"}},
 		"streams": {Servers: []string{"a:1"}, Streams: []string{"/(/"}},
-		"user":    {Servers: []string{"a:1"}, Streams: []string{"a"}, Login: nats.Login{User: "u"}},
+		"user": {
+			Servers: []string{"a:1"}, Streams: []string{"a"},
+			Login: nats.Login{Login: connect.Login{User: "u"}},
+		},
 	} {
 		if wrong := l.Validate(); len(wrong) != 1 || strings.Join(wrong[0].Path, ".") != field {
 			t.Errorf("%s: %v", field, wrong)
 		}
 	}
 	shown := nats.Lister{
-		Servers: []string{"a:1"}, Streams: []string{"a"}, Login: nats.Login{User: "u", Password: "hunter2"},
+		Servers: []string{"a:1"}, Streams: []string{"a"}, Login: nats.Login{Login: connect.Login{
+			User:     "u",
+			Password: "hunter2",
+		}},
 	}.Print().(decode.Fields)
 	if text := fmt.Sprint(shown); strings.Contains(text, "hunter2") || shown[1].Name != "streams" {
 		t.Errorf("printed %s", text)

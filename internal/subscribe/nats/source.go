@@ -41,16 +41,10 @@ type Source struct {
 
 // Login is how a replica says who it is: in one way, or not at all.
 type Login struct {
-	CredsFile      string // with a JWT and its seed
-	NKeyFile       string // with the seed of an NKey
-	TokenFile      string // its content is a token
-	User, Password string
-	PasswordFile   string // its content is the password
-}
-
-// basic is the way by user and password.
-func (l Login) basic() connect.Login {
-	return connect.Login{User: l.User, Password: l.Password, PasswordFile: l.PasswordFile}
+	CredsFile string // with a JWT and its seed
+	NKeyFile  string // with the seed of an NKey
+	TokenFile string // its content is a token
+	connect.Login
 }
 
 // Kind is "nats".
@@ -126,7 +120,7 @@ func (l *Login) fields() field.List {
 		{Name: "credsFile", Value: field.Text{To: &l.CredsFile}, Doc: "File with a JWT and its seed."},
 		{Name: "nkeyFile", Value: field.Text{To: &l.NKeyFile}, Doc: "File with the seed of an NKey."},
 		{Name: "tokenFile", Value: field.Text{To: &l.TokenFile}, Doc: "File whose content is a token."},
-	}, connect.LoginFields(&l.User, &l.Password, &l.PasswordFile, "that of the address")...)
+	}, l.Login.Fields("that of the address")...)
 }
 
 // Kind reads sources of NATS from a configuration.
@@ -216,5 +210,5 @@ func (l Login) validate() []decode.FieldError {
 			wrong = append(wrong, decode.FieldError{Path: []string{way.field}, Message: message})
 		}
 	}
-	return slices.Concat(wrong, l.basic().Validate(), l.basic().ValidateUser())
+	return slices.Concat(wrong, l.Login.Validate(), l.ValidateUser())
 }

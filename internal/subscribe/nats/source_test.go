@@ -50,7 +50,7 @@ func TestValidate(t *testing.T) {
 			s.Stream, s.Subject, s.Start, s.Missing, s.Consumer = "", "a", subscribe.Latest, subscribe.Stop, "c"
 		}, []string{"consumer: is set without stream", "start: is set without", "missing: is set without"}},
 		"two logins": {func(s *nats.Source) {
-			s.Login = nats.Login{CredsFile: "c", User: "u", Password: "s3cret", PasswordFile: "f"}
+			s.Login = nats.Login{Login: connect.Login{User: "u", Password: "s3cret", PasswordFile: "f"}, CredsFile: "c"}
 		}, []string{"user: is set together with credsFile", "passwordFile: is set together with password"}},
 		"no user":     {func(s *nats.Source) { s.Login.Password = "s3cret" }, []string{"password: is set without user"}},
 		"no password": {func(s *nats.Source) { s.Login.User = "u" }, []string{"user: has no password"}},
@@ -79,7 +79,7 @@ func TestValidate(t *testing.T) {
 func TestPrintHidesPasswords(t *testing.T) {
 	s := nats.Source{
 		Servers: []string{"me:s3cret@a:1", "nats://me:s3cret@b"}, Stream: "S", Subject: "a",
-		Login: nats.Login{User: "u", Password: "s3cret"}, TLS: connect.TLS{CAFile: "ca"},
+		Login: nats.Login{Login: connect.Login{User: "u", Password: "s3cret"}}, TLS: connect.TLS{CAFile: "ca"},
 	}
 	shown := fmt.Sprint(s.Print())
 	for _, part := range []string{
@@ -134,21 +134,37 @@ func TestLogin(t *testing.T) {
 		login  nats.Login
 		wants  []string
 	}{
-		"field":      {b.Addr, nats.Login{User: "ann", Password: "s3cret"}, nil},
-		"file":       {b.Addr, nats.Login{User: "ann", PasswordFile: passwordFile}, nil},
-		"url":        {"nats://ann:s3cret@" + b.Addr, nats.Login{}, nil},
-		"nkey":       {b.Addr, nats.Login{NKeyFile: nkeyFile}, nil},
-		"none":       {b.Addr, nats.Login{}, []string{"Authorization Violation", "correct the login", b.Addr}},
-		"wrong":      {b.Addr, nats.Login{User: "ann", Password: "secret"}, []string{"correct the login", b.Addr}},
-		"wrong url":  {"nats://ann:secret@" + b.Addr, nats.Login{}, []string{"correct the login", b.Addr}},
-		"no file":    {b.Addr, nats.Login{User: "ann", PasswordFile: dir + "/x"}, []string{"nats.passwordFile", "no such"}},
-		"no creds":   {b.Addr, nats.Login{CredsFile: dir + "/x"}, []string{"nats.credsFile", "no such"}},
-		"no seed":    {b.Addr, nats.Login{NKeyFile: passwordFile}, []string{"nats.nkeyFile"}},
-		"bad token":  {b.Addr, nats.Login{TokenFile: passwordFile}, []string{"correct the login", b.Addr}},
-		"no rights":  {b.Addr, nats.Login{User: "bob", Password: "other"}, []string{b.Addr, r.name}},
-		"tls":        {"tls://" + b.Addr, nats.Login{User: "ann", Password: "s3cret"}, []string{"the server has no TLS"}},
+		"field": {b.Addr, nats.Login{Login: connect.Login{User: "ann", Password: "s3cret"}}, nil},
+		"file":  {b.Addr, nats.Login{Login: connect.Login{User: "ann", PasswordFile: passwordFile}}, nil},
+		"url":   {"nats://ann:s3cret@" + b.Addr, nats.Login{}, nil},
+		"nkey":  {b.Addr, nats.Login{NKeyFile: nkeyFile}, nil},
+		"none":  {b.Addr, nats.Login{}, []string{"Authorization Violation", "correct the login", b.Addr}},
+		"wrong": {
+			b.Addr,
+			nats.Login{Login: connect.Login{User: "ann", Password: "secret"}},
+			[]string{"correct the login", b.Addr},
+		},
+		"wrong url": {"nats://ann:secret@" + b.Addr, nats.Login{}, []string{"correct the login", b.Addr}},
+		"no file": {
+			b.Addr,
+			nats.Login{Login: connect.Login{User: "ann", PasswordFile: dir + "/x"}},
+			[]string{"nats.passwordFile", "no such"},
+		},
+		"no creds":  {b.Addr, nats.Login{CredsFile: dir + "/x"}, []string{"nats.credsFile", "no such"}},
+		"no seed":   {b.Addr, nats.Login{NKeyFile: passwordFile}, []string{"nats.nkeyFile"}},
+		"bad token": {b.Addr, nats.Login{TokenFile: passwordFile}, []string{"correct the login", b.Addr}},
+		"no rights": {
+			b.Addr,
+			nats.Login{Login: connect.Login{User: "bob", Password: "other"}},
+			[]string{b.Addr, r.name},
+		},
+		"tls": {
+			"tls://" + b.Addr,
+			nats.Login{Login: connect.Login{User: "ann", Password: "s3cret"}},
+			[]string{"the server has no TLS"},
+		},
 		"no server":  {"127.0.0.1:1", nats.Login{}, []string{"127.0.0.1:1", "none of the servers answers"}},
-		"the second": {"127.0.0.1:1," + b.Addr, nats.Login{User: "ann", Password: "s3cret"}, nil},
+		"the second": {"127.0.0.1:1," + b.Addr, nats.Login{Login: connect.Login{User: "ann", Password: "s3cret"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := *r
