@@ -23,8 +23,10 @@ func taskColumns() []column[api.Task] {
 		ofText("reason", func(t *T) string { return t.Reason }),
 		onlyWide(ofText("kind", func(t *T) string { return t.Kind })),
 		{Title: "lag", Wide: true, Right: true, Cell: func(_ *surface, t *T) string { return orDash(behind(t.Lag)) }},
-		{Title: "load", Wide: true, Right: true, Cell: func(_ *surface, t *T) string { return orDash(loadText(t.Load)) }},
-		{Title: "token", Wide: true, Right: true, Cell: func(_ *surface, t *T) string { return number(t.FencingToken) }},
+		{Title: "load", Wide: true, Right: true, Cell: func(_ *surface, t *T) string {
+			return orDash(loadText(t.Load))
+		}},
+		onlyWide(ofNumber("token", func(t *T) int64 { return t.FencingToken })),
 		{Title: "next run", Wide: true, Cell: func(v *surface, t *T) string { return v.age(t.NextRunAt) }},
 		{Title: "pinned to", Wide: true, Cell: func(_ *surface, t *T) string { return pinText(t) }},
 		ofOverrides("task", func(t *T) api.Overrides { return t.Overrides }),
@@ -131,7 +133,7 @@ func eventColumns() []column[api.Event] {
 		ofText("from", func(e *T) string { return e.From }),
 		ofText("to", func(e *T) string { return e.To }),
 		{Title: "time", Wide: true, Cell: func(_ *surface, e *T) string { return e.Time.String() }},
-		{Title: "token", Wide: true, Right: true, Cell: func(_ *surface, e *T) string { return number(e.FencingToken) }},
+		onlyWide(ofNumber("token", func(e *T) int64 { return e.FencingToken })),
 		ofText("message", saidBy),
 	}
 }
@@ -223,14 +225,14 @@ func lockColumns() []column[api.Lock] {
 		{Title: "instance", Cell: func(_ *surface, l *T) string { return holdersText(l) }},
 		{Title: "held", Cell: func(_ *surface, l *T) string { return heldText(l) }},
 		ofCount("waiting", func(l *T) int { return l.Waiting }),
-		{Title: "token", Right: true, Cell: func(_ *surface, l *T) string { return number(l.FencingToken) }},
+		ofNumber("token", func(l *T) int64 { return l.FencingToken }),
 		ofAge("age", heldSince),
 		ofText("reason", func(l *T) string { return l.Reason }),
 		onlyWide(ofText("session", func(l *T) string { return l.Session })),
 		onlyWide(ofText("next", func(l *T) string { return l.Next })),
 		{Title: "queue", Wide: true, Cell: func(_ *surface, l *T) string { return queueText(l) }},
 		onlyWide(ofSpan("kept until", func(l *T) api.Time { return l.KeptUntil })),
-		{Title: "suspended", Wide: true, Cell: func(_ *surface, l *T) string { return strconv.FormatBool(l.Suspended) }},
+		onlyWide(ofText("suspended", func(l *T) string { return strconv.FormatBool(l.Suspended) })),
 		onlyWide(ofText("message", func(l *T) string { return l.Message })),
 	}
 }
@@ -241,7 +243,7 @@ func ownerColumns() []column[api.KeyOwner] {
 		ofText("key", func(o *T) string { return o.Key }),
 		ofText("instance", func(o *T) string { return o.Instance }),
 		ofText("address", func(o *T) string { return o.Address }),
-		{Title: "token", Right: true, Cell: func(_ *surface, o *T) string { return number(o.FencingToken) }},
+		ofNumber("token", func(o *T) int64 { return o.FencingToken }),
 		{Title: "valid for", Right: true, Cell: func(_ *surface, o *T) string {
 			return fmt.Sprintf("%.1fs", o.ValidForSeconds)
 		}},
@@ -401,7 +403,7 @@ func runColumns() []column[api.Run] {
 		{Title: "exit", Right: true, Cell: func(_ *surface, r *T) string { return exitText(r) }},
 		{Title: "attempt", Right: true, Cell: func(_ *surface, r *T) string { return orDash(positive(r.Attempt)) }},
 		ofText("instance", func(r *T) string { return r.Instance }),
-		{Title: "token", Wide: true, Right: true, Cell: func(_ *surface, r *T) string { return number(r.FencingToken) }},
+		onlyWide(ofNumber("token", func(r *T) int64 { return r.FencingToken })),
 		ofText("error", func(r *T) string { return r.Error }),
 	}
 }

@@ -32,6 +32,12 @@ func ofCount[T any](title string, count func(*T) int) column[T] {
 	return column[T]{Title: title, Right: true, Cell: cell}
 }
 
+// ofNumber is a column of large numbers, such as tokens; a dash for 0.
+func ofNumber[T any](title string, n func(*T) int64) column[T] {
+	cell := func(_ *surface, item *T) string { return number(n(item)) }
+	return column[T]{Title: title, Right: true, Cell: cell}
+}
+
 // ofAge is a column of times ago; a dash for none.
 func ofAge[T any](title string, at func(*T) api.Time) column[T] {
 	cell := func(v *surface, item *T) string { return v.ago(at(item)) }

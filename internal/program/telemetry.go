@@ -159,7 +159,9 @@ type traces struct {
 func (t *traces) begin(ctx context.Context, s *settings.Settings, log logr.Logger) {
 	t.log = log
 	var err error
-	t.on, err = tracing.Start(ctx, tracing.Config{Cluster: s.Cluster, Instance: s.Instance, Version: options.Version, Log: log})
+	t.on, err = tracing.Start(ctx, tracing.Config{
+		Cluster: s.Cluster, Instance: s.Instance, Version: options.Version, Log: log,
+	})
 	if err != nil {
 		log.Error(err, "Nothing is traced")
 	}

@@ -19,6 +19,7 @@ type collection[T any] struct {
 	states []string // what state= may be
 	items  func(*snapshot.Cluster) []T
 	id     func(*T) string // unique, and the order of items
+	name   func(*T) string // what name= selects by; nil: the id
 	match  func(*query, *T) bool
 	shown  func(item *T, hidden bool) *T // without what tasks wrote, if that is hidden; nil: there is nothing of it
 	same   func(a, b *T) bool            // nothing that a watcher should hear of differs
@@ -35,6 +36,15 @@ func (c *collection[T]) show(hidden bool, item *T) *T {
 		return item
 	}
 	return c.shown(item, hidden)
+}
+
+// selects says whether the query asks for the item.
+func (c *collection[T]) selects(q *query, item *T) bool {
+	name := c.name
+	if name == nil {
+		name = c.id
+	}
+	return (len(q.names) == 0 || q.names.Match(name(item))) && c.match(q, item)
 }
 
 // lines are all items that the query asks for, whatever its limit.
@@ -63,7 +73,7 @@ func (c *collection[T]) page(s *snapshot.Cluster, q *query, now time.Time) lines
 	var selected []*T
 	next := ""
 	for i := start; i < len(items); i++ {
-		if !c.match(q, &items[i]) {
+		if !c.selects(q, &items[i]) {
 			continue
 		}
 		if len(selected) == q.limit {
@@ -79,7 +89,7 @@ func (c *collection[T]) page(s *snapshot.Cluster, q *query, now time.Time) lines
 func (c *collection[T]) matching(items []T, q *query) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for i := range items {
-			if c.match(q, &items[i]) && !yield(c.show(q.hidden, &items[i])) {
+			if c.selects(q, &items[i]) && !yield(c.show(q.hidden, &items[i])) {
 				return
 			}
 		}
@@ -111,7 +121,7 @@ func taskCollection() collection[api.Task] {
 		items:  func(s *snapshot.Cluster) []api.Task { return s.Tasks.All() },
 		id:     func(t *api.Task) string { return t.Key },
 		match: func(q *query, t *api.Task) bool {
-			return q.names.Match(t.Key) && q.inGroup(t.Group) && q.onInstance(t.Instance) && q.inState(string(t.State)) &&
+			return q.inGroup(t.Group) && q.onInstance(t.Instance) && q.inState(string(t.State)) &&
 				q.selector.Match(t.Labels) &&
 				q.has(t.Key, t.Instance, t.Reason, t.Message, hideText(t.LastError, q.hidden))
 		},
@@ -126,10 +136,8 @@ func groupCollection() collection[api.Group] {
 		params: []string{"name", "group", "q"},
 		items:  func(s *snapshot.Cluster) []api.Group { return s.Status.Groups },
 		id:     func(g *api.Group) string { return g.Name },
-		match: func(q *query, g *api.Group) bool {
-			return q.names.Match(g.Name) && q.inGroup(g.Name) && q.has(g.Name)
-		},
-		same: sameGroup,
+		match:  func(q *query, g *api.Group) bool { return q.inGroup(g.Name) && q.has(g.Name) },
+		same:   sameGroup,
 	}
 }
 
@@ -140,10 +148,11 @@ func instanceCollection() collection[api.Instance] {
 		states: names(api.InstanceStates()),
 		items:  func(s *snapshot.Cluster) []api.Instance { return s.Instances },
 		id:     snapshot.InstanceID,
+		name:   func(i *api.Instance) string { return i.Name },
 		match: func(q *query, i *api.Instance) bool {
 			owns := len(q.groups) == 0 || slices.ContainsFunc(q.groups, func(g string) bool { return i.Owned[g] > 0 })
 			hidden := i.State == api.Left && len(q.states) == 0 && !q.onlyInstance(i.Name)
-			return owns && !hidden && q.names.Match(i.Name) && q.onInstance(i.Name) && q.inState(string(i.State)) &&
+			return owns && !hidden && q.onInstance(i.Name) && q.inState(string(i.State)) &&
 				q.selector.Match(i.Labels) &&
 				q.has(i.Name, i.Zone, i.Address, i.AppAddress, i.Version)
 		},
@@ -157,8 +166,9 @@ func lockCollection() collection[api.Lock] {
 		params: []string{"name", "group", "instance", "kind", "q"},
 		items:  func(s *snapshot.Cluster) []api.Lock { return s.Locks.All() },
 		id:     snapshot.LockID,
+		name:   func(l *api.Lock) string { return l.Key },
 		match: func(q *query, l *api.Lock) bool {
-			return q.names.Match(l.Key) && q.inGroup(l.Group) && anyOf(q.kinds, l.Kind) && holdsOrWaits(q, l) && lockHas(q, l)
+			return q.inGroup(l.Group) && anyOf(q.kinds, l.Kind) && holdsOrWaits(q, l) && lockHas(q, l)
 		},
 		shown: shownLock,
 		same:  sameLock,
@@ -206,9 +216,10 @@ func overrideCollection() collection[listedOverride] {
 		params: []string{"name", "group", "instance", "selector", "q"},
 		items:  listedOverrides,
 		id:     func(o *listedOverride) string { return snapshot.OverrideID(&o.Override) },
+		name:   func(o *listedOverride) string { return o.Name },
 		match: func(q *query, o *listedOverride) bool {
 			about := q.onInstance(o.To) || o.Scope == string(record.ScopeInstance) && q.onInstance(o.Name)
-			return about && q.names.Match(o.Name) && q.inGroup(groupOfOverride(&o.Override)) && q.selector.Match(o.labels) &&
+			return about && q.inGroup(groupOfOverride(&o.Override)) && q.selector.Match(o.labels) &&
 				q.has(o.Kind, o.Name, o.To, o.By, o.Reason)
 		},
 		same: func(a, b *listedOverride) bool { return a.Override == b.Override },
@@ -249,7 +260,8 @@ var eventParams = []string{"name", "group", "task", "instance", "q", "since"}
 
 func matchEvent(q *query, e *api.Event) bool {
 	instance := len(q.instances) == 0 || slices.Contains(q.instances, e.From) || slices.Contains(q.instances, e.To)
-	return instance && q.names.Match(e.Key) && (q.task == "" || q.task == e.Key) && q.inGroup(groupOf(e.Key)) && !e.Time.Before(q.since) &&
+	return instance && q.names.Match(e.Key) && (q.task == "" || q.task == e.Key) && q.inGroup(groupOf(e.Key)) &&
+		!e.Time.Before(q.since) &&
 		q.has(e.Key, e.Type, e.Reason, e.From, e.To, e.By, shownEvent(e, q.hidden).Message)
 }
 
@@ -261,7 +273,7 @@ func ownerCollection(source snapshot.Source) collection[api.KeyOwner] {
 		items:  func(s *snapshot.Cluster) []api.KeyOwner { return s.Owners.All() },
 		id:     func(o *api.KeyOwner) string { return o.Key },
 		match: func(q *query, o *api.KeyOwner) bool {
-			return q.names.Match(o.Key) && q.inGroup(o.Group) && q.onInstance(o.Instance) && (q.task == "" || q.task == o.Key) &&
+			return q.inGroup(o.Group) && q.onInstance(o.Instance) && (q.task == "" || q.task == o.Key) &&
 				q.has(o.Key, o.Instance, o.Address)
 		},
 		shown: func(o *api.KeyOwner, _ bool) *api.KeyOwner {

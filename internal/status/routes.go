@@ -134,7 +134,8 @@ func (s *server) otherRoutes(c Config) []route {
 		unavailable: "NotAlive",
 	}, {
 		path: "/readyz", id: "readyz", handle: health.readyz, answer: "text/plain", unlimited: true,
-		summary: "This replica takes part: started, not draining, and its application has come.", unavailable: "NotKnownYet",
+		summary:     "This replica takes part: started, not draining, and its application has come.",
+		unavailable: "NotKnownYet",
 	}, {
 		path: "/metrics", id: "metrics", handle: metrics, answer: "text/plain", unlimited: true, scrapes: true,
 		summary: "Prometheus metrics, made at most once a second.", unavailable: "TooManyRequests",
@@ -155,7 +156,8 @@ func (s *server) listRoutes() []route {
 		},
 		listRoute(s.groups, "groups", "Groups, by name.", listHandler(s, s.groups), api.List[api.Group]{}),
 		listRoute(s.tasks, "tasks", "Tasks, by key.", listHandler(s, s.tasks), api.List[api.Task]{}),
-		listRoute(s.instances, "instances", "Instances, by name.", listHandler(s, s.instances), api.List[api.Instance]{}),
+		listRoute(s.instances, "instances", "Instances, by name.",
+			listHandler(s, s.instances), api.List[api.Instance]{}),
 		listRoute(s.locks, "locks", "Who holds which lock and who waits for it, by key.",
 			s.listLocks, api.List[api.Lock]{}),
 		listRoute(s.owners, "owners", "Who owns which key, and where requests for it go, by key.",
@@ -179,8 +181,8 @@ func listRoute[T any](t *topic[T], id, summary string, handle web.Handler, answe
 
 func (s *server) objectRoutes(c Config) []route {
 	return []route{{
-		path: "/api/v1/tasks/{group}/{name}", id: "task", handle: withoutParameters(s.task), answer: api.One[api.Task]{},
-		summary: "One task.",
+		path: "/api/v1/tasks/{group}/{name}", id: "task", summary: "One task.", answer: api.One[api.Task]{},
+		handle: withoutParameters(s.task),
 	}, {
 		path: "/api/v1/tasks/{group}/{name}/logs", id: "logs", handle: taskLogs{s, c.Logs, c.peers(), c.Logger}.get,
 		summary: "The last lines that a task wrote since its owner has it; asked of the owner. " +

@@ -75,9 +75,9 @@ func eventID(s *snapshot.Cluster) string { return strconv.FormatUint(s.Version, 
 func (t *topic[T]) send(out *stream, q *query, id string, changes []change[T]) error {
 	for _, c := range changes {
 		switch {
-		case c.after != nil && t.list.match(q, c.after):
+		case c.after != nil && t.list.selects(q, c.after):
 			out.event("upsert", id, t.list.show(q.hidden, c.after))
-		case c.before != nil && t.list.match(q, c.before):
+		case c.before != nil && t.list.selects(q, c.before):
 			out.event("delete", id, t.list.show(q.hidden, c.before))
 		}
 	}

@@ -92,8 +92,9 @@ func (s *Source) fields() field.List {
 		},
 		{
 			Name: "field", Value: field.Text{
-				To: &s.Field, Default: DefaultField, Valid: func(name string) bool { return name != keyField && name != typeField },
-				Must: "another name than key and type, which hold the message's key and media type",
+				To: &s.Field, Default: DefaultField,
+				Valid: func(name string) bool { return name != keyField && name != typeField },
+				Must:  "another name than key and type, which hold the message's key and media type",
 			},
 			Doc: "The field of an entry that holds the body.",
 		},
