@@ -36,11 +36,12 @@ func (t Literal) schema(int) []string {
 	return []string{Ref(cmp.Or(t.Type, "text")), member("default", t.Default)}
 }
 
-// Literals are a list of texts that are final once they are read: names, or a command with its arguments, of which
-// secrets are hidden where it is printed.
+// Literals are a list of texts that are final once they are read, or expanded elsewhere: names, or a command with its
+// arguments, of which secrets are hidden where it is printed.
 type Literals struct {
 	settled
 	To    *[]string
+	Min   int               // how many there are at least
 	Valid func(string) bool // of each; nil: any
 	Must  string            // what Valid takes, in words
 }
@@ -60,5 +61,9 @@ func (t Literals) print() any { return decode.WithoutSecretsOf(*t.To) }
 func (t Literals) holds() any { return *t.To }
 
 func (t Literals) schema(int) []string {
-	return []string{`"type": "array"`, `"items": {"$ref": "#/$defs/text"}`, `"default": []`}
+	members := []string{`"type": "array"`, `"items": {"$ref": "#/$defs/text"}`, `"default": []`}
+	if t.Min > 0 {
+		members = []string{members[0], member("minItems", t.Min), members[1]}
+	}
+	return members
 }

@@ -158,8 +158,11 @@ func (f Field) description() string {
 }
 
 // Schema is the JSON Schema of a mapping with the fields. It refers to definitions of the configuration's.
-func (l List) Schema(description string) string {
-	return block(append([]string{member("description", description)}, Mapping{Fields: l}.schema(long)...))
+func (l List) Schema(description string) string { return l.SchemaIn(long, description) }
+
+// SchemaIn is the same as Schema, with what is longer than width on several lines.
+func (l List) SchemaIn(width int, description string) string {
+	return block(append([]string{member("description", description)}, Mapping{Fields: l}.schema(width)...))
 }
 
 // orVariable is a member for values with these members, or one variable.

@@ -7,7 +7,6 @@ package exec
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/field"
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/variables"
@@ -88,9 +88,6 @@ func (r Runner) start(ctx context.Context, env taskrun.Env) (taskrun.Child, *rea
 	return child, ready, nil
 }
 
-//go:embed schema.json
-var schema string
-
 // Kind reads runners of commands from a configuration.
 type Kind struct{}
 
@@ -98,28 +95,49 @@ type Kind struct{}
 func (Kind) Name() string { return Name }
 
 // Schema is that of the mapping with command, env, dir and ready.
-func (Kind) Schema() string { return schema }
+func (Kind) Schema() string { return new(Runner).fields().SchemaIn(100, "Runs a command.") }
 
 // Fields are those of work.
 func (Kind) Fields() kind.Fields { return kind.FieldsOfWork() }
 
 // Parse reads a Runner. Variables that the task's own env sets count for its command and dir.
 func (Kind) Parse(n *decode.Node, r *decode.Reader) kind.Runner {
-	env, command, dir := n.Get("env"), n.Get("command"), n.Get("dir")
-	ready := n.Get("ready")
-	runner := Runner{
-		Command: r.TextList(command),
-		Env:     r.Texts(env),
-		Dir:     r.Text(dir, ""),
-		Ready:   Ready{Delay: r.Duration(ready.Get("delay"), 0), Notify: r.Truth(ready.Get("notify"))},
-	}
-	if delay := ready.Get("delay"); delay != nil && runner.Ready.Notify {
+	var runner Runner
+	runner.fields().Read(n, r)
+	if delay := n.At("ready", "delay"); delay != nil && runner.Ready.Notify {
 		r.Add(delay, "goes without notify: a task is ready after delay or by notify")
 	}
+	env := n.Get("env")
 	r.CheckStart(env, nil)
-	r.CheckStart(command, env)
-	r.CheckStart(dir, env)
+	r.CheckStart(n.Get("command"), env)
+	r.CheckStart(n.Get("dir"), env)
 	return runner
+}
+
+// Fields are those of the command itself.
+func (r *Runner) Fields() field.List {
+	return field.List{
+		{
+			Name: "command", Value: field.Literals{To: &r.Command, Min: 1},
+			Doc: "Program and arguments; no shell is involved.",
+		},
+		{Name: "env", Value: field.Map{To: &r.Env}, Doc: "Added to the replica's environment."},
+		{
+			Name: "dir", Value: field.Literal{To: &r.Dir}, Off: r.Dir == "",
+			Doc: "Working directory.", Unset: "the replica's",
+		},
+	}
+}
+
+func (r *Runner) fields() field.List {
+	return append(r.Fields(), field.Field{
+		Name: "ready",
+		Doc:  "When starting becomes running: after delay, or once the command sends READY=1 as sd_notify does.",
+		Value: field.Mapping{Sorted: true, Fields: field.List{
+			{Name: "delay", Value: field.Duration{To: &r.Ready.Delay, Zero: true}, Off: r.Ready.Notify},
+			{Name: "notify", Value: field.Truth{To: &r.Ready.Notify, Named: true}, Off: !r.Ready.Notify},
+		}},
+	})
 }
 
 // Validate checks the command and the names of its variables.
@@ -147,18 +165,7 @@ func (r Runner) Validate(kind.Use) []decode.FieldError {
 }
 
 // Print shows the fields as they are written, secrets hidden.
-func (r Runner) Print(kind.Use) any {
-	ready := decode.Pairs("delay", r.Ready.Delay)
-	if r.Ready.Notify {
-		ready = decode.Pairs("notify", true)
-	}
-	return decode.Pairs(
-		"command", decode.WithoutSecretsOf(r.Command),
-		"env", decode.Map(decode.WithoutSecretsIn(r.Env)),
-		"dir", decode.TextOrNil(r.Dir),
-		"ready", ready,
-	)
-}
+func (r Runner) Print(kind.Use) any { return r.fields().Print() }
 
 // Prepare expands the command for one start. The task's own variables win over its env, and that over the replica's;
 // values of env see the own ones and the replica's. An error names the field.

@@ -10,12 +10,12 @@ package jsonlines
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/field"
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/runners/exec"
 	"github.com/shardctl/shardctl/internal/subscribe"
@@ -28,19 +28,18 @@ const Name = exec.Name
 // DefaultTimeout is how long a message may be unanswered where nothing else is said.
 const DefaultTimeout = 30 * time.Second
 
-//go:embed schema.json
-var schema string
-
 // Kind reads sinks from a configuration.
 var Kind = decode.Kind[subscribe.Sink]{
 	Field: Name,
-	Form:  func() string { return schema },
+	Form: func() string {
+		return new(Sink).fields(&exec.Runner{}).SchemaIn(100, "Gives messages to one long-lived process, as JSON "+
+			"lines on its standard input. It answers one line on its standard output for each.")
+	},
 	Read: func(n *decode.Node, r *decode.Reader) subscribe.Sink {
 		command, _ := exec.Kind{}.Parse(n, r).(exec.Runner)
-		return Sink{
-			Command: command.Command, Env: command.Env, Dir: command.Dir,
-			Timeout: r.Positive(n.Get("timeout"), DefaultTimeout, ""),
-		}
+		s := Sink{Command: command.Command, Env: command.Env, Dir: command.Dir}
+		s.timeout().Read(n, r)
+		return s
 	},
 }
 
@@ -64,15 +63,21 @@ func (s Sink) Validate(use kind.Use) []decode.FieldError {
 }
 
 // Print shows the fields as they are written.
-func (s Sink) Print(use kind.Use) any {
-	var shown decode.Fields
-	all, _ := s.command().Print(use).(decode.Fields)
-	for _, f := range all {
-		if f.Name != "ready" {
-			shown = append(shown, f)
-		}
-	}
-	return append(shown, decode.Pairs("timeout", cmp.Or(s.Timeout, DefaultTimeout))...)
+func (s Sink) Print(kind.Use) any {
+	command := s.command()
+	return s.fields(&command).Print()
+}
+
+// fields are what a configuration says of the sink, of which command has all but the timeout.
+func (s *Sink) fields(command *exec.Runner) field.List {
+	return append(command.Fields(), s.timeout()...)
+}
+
+func (s *Sink) timeout() field.List {
+	return field.List{{
+		Name: "timeout", Value: field.Duration{To: &s.Timeout, Default: DefaultTimeout},
+		Doc: "How long a message may be unanswered. Then the process is ended, and started again for the next.",
+	}}
 }
 
 // Open starts the process.
