@@ -21,7 +21,18 @@
 // them and whenever [Engine.Sleep] has passed. Package loop does so with goroutines, timers and a store, and a
 // simulation with a queue of events.
 //
-// # The way of an event
+// # The way of a claim
+//
+// From a plan to a write:
+//
+//  1. The plan of package reconcile gives the key to this process, which calls Claim of elect.Cluster. The plan rests on a
+//     snapshot that may be old, so nothing about the owner is decided by it.
+//  2. Elector.claim brings it to the loop, where [Engine.Claim] asks [Peers].Orphaned whether the owner of the lock is
+//     dead. claims.begin, in claim.go, looks at the own lease and the caps, and protocol.LockFacts.Claimable decides.
+//  3. The key's machine, protocol.Key.Step, asks for a write on the revision as read. heldKey.change makes it.
+//  4. Outbox.sendBatch hands it to sender.apply, which calls the store.
+//
+// # The way of an answer
 //
 // From a store's reply to a started run:
 //
