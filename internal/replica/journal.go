@@ -1,13 +1,10 @@
 package replica
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/record"
@@ -16,7 +13,6 @@ import (
 	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
 // The types of events that a replica notes, in addition to those of its elector.
@@ -128,50 +124,8 @@ func (j *journal) Failed(key elect.Key, why error) {
 	j.note(record.Event{Type: eventFailed, Reason: "Failed", Key: key, To: j.instance, Message: clip(text)})
 }
 
-// output is what a run wrote last, if that is still kept here.
-func (n *node) output(key elect.Key, run record.Run) []string {
-	const lines = 20
-	began, ended := time.UnixMilli(run.Start), time.UnixMilli(run.End).Add(lateOutput)
-	var texts []string
-	for _, line := range n.tasks.Tail(key, 10*lines) {
-		if !line.Time.Before(began) && !line.Time.After(ended) {
-			texts = append(texts, line.Text)
-		}
-	}
-	return texts[max(0, len(texts)-lines):]
-}
-
 // lateOutput is how long after its end a run's output may still come in.
 const lateOutput = 200 * time.Millisecond
-
-// noteJoined notes that the replica takes part.
-func (n *node) noteJoined(m elect.Member) {
-	text := "version " + m.Version
-	if m.Zone != "" {
-		text += ", zone " + m.Zone
-	}
-	n.cluster.Note(record.Event{Type: eventJoined, To: m.Instance, Message: clip(text)})
-}
-
-// noteLeft notes that the replica has left in order. Its elector has ended.
-func (n *node) noteLeft(instance string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	const last = 999_999 // of the session's events
-	v := n.cluster.View()
-	e := record.Event{
-		ID: record.EventID(v.Now, v.Session, last), Time: v.Now, Type: eventLeft, From: instance,
-		Message: "it left in order",
-	}
-	outs, err := n.store.Apply(ctx, driver.Change{Doc: e.Doc(driver.WriterID{Session: uuid.NewString(), Seq: 1})})
-	if err == nil {
-		err = outs[0].Err
-	}
-	if err == nil {
-		_, err = n.store.Apply(ctx, record.EventsWritten())
-	}
-	return err
-}
 
 // applicationJournal notes what happens to the application beside an instance.
 type applicationJournal struct {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/google/uuid"
 
 	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/operate"
@@ -18,6 +19,7 @@ import (
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/store/driver"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -190,4 +192,82 @@ func taskList(s *settings.Settings) []*tasks.Task {
 type Tracer interface {
 	supervisor.Tracer
 	Key(change electing.KeyChange)
+}
+
+// output is what a run wrote last, if that is still kept here.
+func (n *node) output(key elect.Key, run record.Run) []string {
+	const lines = 20
+	began, ended := time.UnixMilli(run.Start), time.UnixMilli(run.End).Add(lateOutput)
+	var texts []string
+	for _, line := range n.tasks.Tail(key, 10*lines) {
+		if !line.Time.Before(began) && !line.Time.After(ended) {
+			texts = append(texts, line.Text)
+		}
+	}
+	return texts[max(0, len(texts)-lines):]
+}
+
+// noteJoined notes that the replica takes part.
+func (n *node) noteJoined(m elect.Member) {
+	text := "version " + m.Version
+	if m.Zone != "" {
+		text += ", zone " + m.Zone
+	}
+	n.cluster.Note(record.Event{Type: eventJoined, To: m.Instance, Message: clip(text)})
+}
+
+// noteLeft notes that the replica has left in order. Its elector has ended.
+func (n *node) noteLeft(instance string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	const last = 999_999 // of the session's events
+	v := n.cluster.View()
+	e := record.Event{
+		ID: record.EventID(v.Now, v.Session, last), Time: v.Now, Type: eventLeft, From: instance,
+		Message: "it left in order",
+	}
+	outs, err := n.store.Apply(ctx, driver.Change{Doc: e.Doc(driver.WriterID{Session: uuid.NewString(), Seq: 1})})
+	if err == nil {
+		err = outs[0].Err
+	}
+	if err == nil {
+		_, err = n.store.Apply(ctx, record.EventsWritten())
+	}
+	return err
+}
+
+// change decides a request and, unless it is only a preview, has it written and seen here.
+func (n *node) change(
+	ctx context.Context, in *settingsInForce, request operate.Request, preview bool,
+) (api.ChangeResult, error) {
+	now, err := view.ReadAgain(ctx, n.store, n.cluster.View(), request.Keys())
+	if err != nil {
+		return api.ChangeResult{}, err
+	}
+	s, lists := in.all()
+	d, result, err := operate.Change(ctx, n.changes, operate.StateOf(s, lists, now), request, preview)
+	if err != nil || preview {
+		return result, err
+	}
+	n.awaitSeen(ctx, d)
+	return result, nil
+}
+
+// awaitSeen waits until the view shows what was written. It may be overtaken by another request.
+func (n *node) awaitSeen(ctx context.Context, d operate.Decision) {
+	ctx, cancel := context.WithTimeout(ctx, seenWithin)
+	defer cancel()
+	for {
+		changed := n.cluster.Changed()
+		if shows(n.cluster.View().Overrides, d) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-n.cluster.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }

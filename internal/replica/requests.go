@@ -11,8 +11,6 @@ import (
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/taskrun"
-	"github.com/shardctl/shardctl/internal/view"
-	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -238,42 +236,6 @@ func (l *drainLog) note(overrides []record.Override) {
 
 // seenWithin is how long a change is waited for to be seen here once it is written: the answer shows it then.
 const seenWithin = 2 * time.Second
-
-// change decides a request and, unless it is only a preview, has it written and seen here.
-func (n *node) change(
-	ctx context.Context, in *settingsInForce, request operate.Request, preview bool,
-) (api.ChangeResult, error) {
-	now, err := view.ReadAgain(ctx, n.store, n.cluster.View(), request.Keys())
-	if err != nil {
-		return api.ChangeResult{}, err
-	}
-	s, lists := in.all()
-	d, result, err := operate.Change(ctx, n.changes, operate.StateOf(s, lists, now), request, preview)
-	if err != nil || preview {
-		return result, err
-	}
-	n.awaitSeen(ctx, d)
-	return result, nil
-}
-
-// awaitSeen waits until the view shows what was written. It may be overtaken by another request.
-func (n *node) awaitSeen(ctx context.Context, d operate.Decision) {
-	ctx, cancel := context.WithTimeout(ctx, seenWithin)
-	defer cancel()
-	for {
-		changed := n.cluster.Changed()
-		if shows(n.cluster.View().Overrides, d) {
-			return
-		}
-		select {
-		case <-changed:
-		case <-n.cluster.Done():
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
 
 func shows(overrides []record.Override, d operate.Decision) bool {
 	there := make(map[string]record.Override, len(overrides))
