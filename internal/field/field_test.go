@@ -159,3 +159,60 @@ func TestParseOfNothing(t *testing.T) {
 		t.Errorf("got %+v", a)
 	}
 }
+
+// final has a field of each kind that is final once it is read.
+type final struct {
+	name    string
+	words   []string
+	limit   *int
+	changes int64
+	section string
+}
+
+func (f *final) fields() field.List {
+	return field.List{
+		{Name: "name", Value: field.Literal{To: &f.name, Default: "a", Type: "dnsName"}, Shown: true},
+		{Name: "words", Value: field.Literals{To: &f.words, Min: 1}},
+		{Name: "limit", Value: field.Optional{To: &f.limit, Type: "count"}},
+		{Name: "changes", Value: field.Counter{To: &f.changes, Type: "revision"}, Live: true},
+		{Name: "section", Value: field.Mapping{Sorted: true, Fields: field.List{
+			{Name: "text", Value: field.Literal{To: &f.section}, Doc: "A text.", Unset: "the machine's"},
+		}}},
+	}
+}
+
+func TestFinalFields(t *testing.T) {
+	var f final
+	f.fields().Parse(nil, &decode.Reader{})
+	if got := fmt.Sprint(f.fields().Print()); got != "[{name a} {words []} {changes 0} {section [{text }]}]" {
+		t.Errorf("printed %s", got)
+	}
+	if got := fmt.Sprint(f.fields().Shown()); got != "map[name:a]" {
+		t.Errorf("shown %s", got)
+	}
+	want := []string{
+		`"name": {"$ref": "#/$defs/dnsName", "default": "a"}`,
+		`"words": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/text"}}`,
+		`"limit": {"$ref": "#/$defs/count"}`,
+		`"changes": {"$ref": "#/$defs/revision", "default": 0}`,
+	}
+	if got := f.fields().Properties(); !slices.Equal(got[:4], want) {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	section := "{\n      \"description\": \"A text. Default: the machine's.\",\n      \"$ref\": \"#/$defs/text\"\n    }"
+	if got := f.fields().Blocks()[4]; !strings.Contains(got, section) || strings.Contains(got, "$comment") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestChangedFields(t *testing.T) {
+	limit := 0
+	before := final{words: []string{"run", "--token", "one"}}
+	after := final{words: []string{"run", "--token", "two"}, limit: &limit, changes: 1, section: "x"}
+	if got := after.fields().Changed(before.fields()); !slices.Equal(got, []string{"words", "limit", "section.text"}) {
+		t.Errorf("got %v", got)
+	}
+	if got := before.fields().Changed(before.fields()); got != nil {
+		t.Errorf("without a change: %v", got)
+	}
+}

@@ -15,7 +15,7 @@ type Store struct {
 	Database string                 // never empty where the store keeps several on one server
 	// Withheld are the variables of the environment that hold the store's secrets: commands do not get them.
 	Withheld []string
-	// DatabaseHidden says that Database is a part of a URI of which the file names the variable: it is not printed.
+	// DatabaseHidden says that Database follows from a URI that came from outside the files: it is not printed.
 	DatabaseHidden bool
 	// Written is the URI in the file, before anything was replaced; empty of settings made in Go.
 	Written string
