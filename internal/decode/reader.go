@@ -113,21 +113,16 @@ func (r *Reader) Texts(n *Node) map[string]string {
 	return m
 }
 
-// TextList reads a list of texts.
-func (r *Reader) TextList(n *Node) []string {
-	var list []string
-	for _, item := range n.List() {
-		list = append(list, r.Text(item, ""))
-	}
-	return list
-}
-
 // TextOrList reads a list of texts, or one text in its place.
 func (r *Reader) TextOrList(n *Node) []string {
 	if n != nil && n.Shape == Scalar {
 		return []string{r.Text(n, "")}
 	}
-	return r.TextList(n)
+	var list []string
+	for _, item := range n.List() {
+		list = append(list, r.Text(item, ""))
+	}
+	return list
 }
 
 // CheckStart says which variables in the texts of n will not be set when the task starts. The fields of also are the

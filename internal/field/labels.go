@@ -20,13 +20,11 @@ type Labels struct {
 	To *map[string]string
 }
 
-func (l Labels) read(n *decode.Node, r *decode.Reader) { *l.To = ReadLabels(n, r) }
-
-// ReadLabels reads labels, and says which are none; nil where there is nothing.
-func ReadLabels(n *decode.Node, r *decode.Reader) map[string]string {
+// read says which are none.
+func (l Labels) read(n *decode.Node, r *decode.Reader) {
 	labels := r.Texts(n)
-	if n == nil {
-		return labels
+	if *l.To = labels; n == nil {
+		return
 	}
 	for _, e := range n.Entries {
 		if !labelName.MatchString(e.Name) {
@@ -38,7 +36,6 @@ func ReadLabels(n *decode.Node, r *decode.Reader) map[string]string {
 			r.Refuse(e.Value, e.Value.Rule.Allowed())
 		}
 	}
-	return labels
 }
 
 func (l Labels) print() any        { return decode.Map(*l.To) }
