@@ -43,19 +43,16 @@ func TestOnStores(t *testing.T) {
 
 func lookOn(t *testing.T, db store.Store) {
 	t.Helper()
-	var f discover.Functions
 	n := make(chan int, 1)
-	if err := f.Register("names", func(context.Context) ([]discover.Found, error) {
+	f := discover.Functions{"names": func(context.Context) ([]discover.Found, error) {
 		all := make([]discover.Found, <-n)
 		for i := range all {
 			all[i] = discover.Found{Name: fmt.Sprintf("topic-%05d", i), Labels: map[string]string{"a": "b"}}
 		}
 		return all, nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}}
 	l := discover.Looker{
-		Store: db, Group: "g", Instance: "r1", Lister: listers.NewCallback("names"), Env: discover.Env{Functions: &f},
+		Store: db, Group: "g", Instance: "r1", Lister: listers.NewCallback("names"), Env: discover.Env{Functions: f},
 		Interval: time.Second, Rules: discover.Rules{Limit: 20_000}, Logger: testr.New(t),
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -25,7 +25,7 @@ type Options struct {
 	Version, Revision string
 	// Callbacks and Listers are the Go functions that configurations may name; nil means none.
 	Callbacks *tasks.Registry
-	Listers   *discover.Functions
+	Listers   discover.Functions
 }
 
 // options are set by Main before the command line runs, and do not change afterwards.

@@ -46,7 +46,7 @@ type chore struct {
 type chores struct {
 	node      *node
 	settings  *settingsInForce
-	functions *discover.Functions
+	functions discover.Functions
 	rules     func(weights.Measure) weights.Rules // that weights go by
 	log       logr.Logger
 }
@@ -217,7 +217,7 @@ func (cs *chores) discovery() *chore {
 }
 
 func newLooker(
-	db store.Store, g *settings.Group, s *settings.Settings, f *discover.Functions, log logr.Logger,
+	db store.Store, g *settings.Group, s *settings.Settings, f discover.Functions, log logr.Logger,
 ) discover.Looker {
 	return discover.Looker{
 		Store: db, Group: g.Name, Instance: s.Instance, Lister: g.Discover.Lister,

@@ -25,7 +25,7 @@ type Config struct {
 	// Registry holds the callbacks; nil: none.
 	Registry *tasks.Registry
 	// Functions are what discover may call; nil: none.
-	Functions *discover.Functions
+	Functions discover.Functions
 	// Application makes the application beside the replica, where the settings have one; nil: there is none.
 	Application func(ApplicationConfig) Application
 	// Output gets what commands write.

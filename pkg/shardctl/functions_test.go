@@ -51,3 +51,16 @@ func TestHandlersOfMessages(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A lister has a name and a function.
+func TestListersThatAreNone(t *testing.T) {
+	none := func(context.Context) ([]Item, error) { return nil, nil }
+	for name, list := range map[string]Lister{"": none, "nil": nil} {
+		if _, err := (Functions{Lists: map[string]Lister{name: list}}).options(); err == nil {
+			t.Errorf("%q was registered", name)
+		}
+	}
+	if o, err := (Functions{Lists: map[string]Lister{"good": none}}).options(); err != nil || o.Listers["good"] == nil {
+		t.Errorf("%v, %v, want the lister", o.Listers, err)
+	}
+}

@@ -106,7 +106,7 @@ func Main(f Functions) {
 const exitConfig = 78
 
 func (f Functions) options() (program.Options, error) {
-	o := program.Options{Version: version(), Callbacks: &tasks.Registry{}, Listers: &discover.Functions{}}
+	o := program.Options{Version: version(), Callbacks: &tasks.Registry{}, Listers: discover.Functions{}}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(f.Tasks)) {
 		errs = append(errs, o.Callbacks.Register(name, f.Tasks[name]))
@@ -115,7 +115,14 @@ func (f Functions) options() (program.Options, error) {
 		errs = append(errs, function.Handle(o.Callbacks, name, f.Messages[name].deliver()))
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Lists)) {
-		errs = append(errs, o.Listers.Register(name, f.Lists[name].list()))
+		switch {
+		case name == "":
+			errs = append(errs, errors.New("register lister: its name is empty"))
+		case f.Lists[name] == nil:
+			errs = append(errs, fmt.Errorf("register lister %q: it is nil", name))
+		default:
+			o.Listers[name] = f.Lists[name].list()
+		}
 	}
 	return o, errors.Join(errs...)
 }
@@ -133,11 +140,7 @@ func (h Handler) deliver() function.Handler {
 	}
 }
 
-// list is nil for a nil Lister, which cannot be registered.
 func (l Lister) list() discover.Function {
-	if l == nil {
-		return nil
-	}
 	return func(ctx context.Context) ([]discover.Found, error) {
 		items, err := l(ctx)
 		found := make([]discover.Found, len(items))

@@ -51,7 +51,7 @@ var errNotReturned = errors.New("it called runtime.Goexit")
 // List calls the function. One that does not return after ctx has ended is left alone, and not called again until it
 // has.
 func (l *Callback) List(ctx context.Context, env discover.Env) ([]discover.Found, error) {
-	list, ok := env.Functions.Lookup(l.name)
+	list, ok := env.Functions[l.name]
 	if !ok {
 		return nil, fmt.Errorf("callback %q is not registered: give it to shardctl.Main, of pkg/shardctl, in a "+
 			"program of your own", l.name)

@@ -228,23 +228,12 @@ func TestFloods(t *testing.T) {
 }
 
 func TestFunctionsAreCalled(t *testing.T) {
-	var f discover.Functions
-	register := func(name string, list discover.Function) {
-		if err := f.Register(name, list); err != nil {
-			t.Fatal(err)
-		}
-	}
-	register("good", func(context.Context) ([]discover.Found, error) { return []discover.Found{{Name: "a"}}, nil })
-	register("fails", func(context.Context) ([]discover.Found, error) { return nil, errors.New("no database") })
-	register("panics", func(context.Context) ([]discover.Found, error) { panic("oh") })
-	register("exits", func(context.Context) ([]discover.Found, error) { runtime.Goexit(); return nil, nil })
-	none := func(context.Context) ([]discover.Found, error) { return nil, nil }
-	for name, list := range map[string]discover.Function{"": none, "good": none, "nil": nil} {
-		if f.Register(name, list) == nil {
-			t.Errorf("%q was registered", name)
-		}
-	}
-	env := discover.Env{Functions: &f}
+	env := discover.Env{Functions: discover.Functions{
+		"good":   func(context.Context) ([]discover.Found, error) { return []discover.Found{{Name: "a"}}, nil },
+		"fails":  func(context.Context) ([]discover.Found, error) { return nil, errors.New("no database") },
+		"panics": func(context.Context) ([]discover.Found, error) { panic("oh") },
+		"exits":  func(context.Context) ([]discover.Found, error) { runtime.Goexit(); return nil, nil },
+	}}
 	if found, err := listers.NewCallback("good").List(t.Context(), env); err != nil || found[0].Name != "a" {
 		t.Errorf("%v, %v", found, err)
 	}
@@ -267,10 +256,10 @@ func TestFunctionsAreCalled(t *testing.T) {
 // A function that does not return is left alone, and is not called again before it has.
 func TestAFunctionThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f discover.Functions
 		hold, calls := make(chan struct{}), 0
-		_ = f.Register("hangs", func(context.Context) ([]discover.Found, error) { calls++; <-hold; return nil, nil })
-		l, env := listers.NewCallback("hangs"), discover.Env{Functions: &f}
+		l, env := listers.NewCallback("hangs"), discover.Env{Functions: discover.Functions{
+			"hangs": func(context.Context) ([]discover.Found, error) { calls++; <-hold; return nil, nil },
+		}}
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("no answer within 1s"))
 		defer cancel()
 		if _, err := l.List(ctx, env); err == nil || !strings.Contains(err.Error(), "no answer within 1s") {
