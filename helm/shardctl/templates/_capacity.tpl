@@ -52,9 +52,20 @@ here fails there, too.
 {{- if or (kindIs "float64" .) (kindIs "int" .) (kindIs "int64" .) -}}{{ int64 . }}{{- else -}}{{ . }}{{- end -}}
 {{- end -}}
 
-{{/* Replicas to count on: those that there are at least. */}}
+{{/* Replicas to count on: those that there are at least. 0 where it is not known, too. */}}
 {{- define "shardctl.replicas" -}}
-{{- .Values.autoscaling.enabled | ternary .Values.autoscaling.minReplicas .Values.replicaCount | int -}}
+{{- get (include "shardctl.least" . | fromJson) "replicas" | int -}}
+{{- end -}}
+
+{{/* The value that says how many replicas there are at least: {field, replicas}. */}}
+{{- define "shardctl.least" -}}
+{{- if .Values.autoscaling.enabled -}}
+{{- dict "field" "autoscaling.minReplicas" "replicas" .Values.autoscaling.minReplicas | toJson -}}
+{{- else if .Values.keda.enabled -}}
+{{- dict "field" "keda.minReplicaCount" "replicas" .Values.keda.minReplicaCount | toJson -}}
+{{- else -}}
+{{- dict "field" "replicaCount" "replicas" .Values.replicaCount | toJson -}}
+{{- end -}}
 {{- end -}}
 
 {{/*
@@ -82,7 +93,7 @@ their instances are left out: pods of other releases may own them.
 {{/* Limits that the tasks pass, each a sentence with the sum. No replicas at all is intended, not a mistake. */}}
 {{- define "shardctl.overflow" -}}
 {{- $replicas := include "shardctl.replicas" . | int -}}
-{{- $field := .Values.autoscaling.enabled | ternary "autoscaling.minReplicas" "replicaCount" -}}
+{{- $field := get (include "shardctl.least" . | fromJson) "field" -}}
 {{- range include "shardctl.limits" . | fromJsonArray -}}
 {{- $cap := int .cap -}}{{- $tasks := int .tasks -}}
 {{- if and $replicas (lt (mul $replicas $cap | int) $tasks) }}

@@ -57,8 +57,8 @@ groups: slice
       "revision" .Release.Revision
       "store" (dict "uri" "$(SHARDCTL_STORE_URI)")
       "pod" (dict "uid" "$(POD_UID)" "container" "shardctl" "dir" "/run/shardctl") -}}
-{{- if .Values.admin.expose -}}
-{{- $_ := set $fill "admin" (dict "listen" (printf ":%d" (int .Values.admin.port)) "tokensFile" "/etc/shardctl-admin/tokens") -}}
+{{- if include "shardctl.adminTokens" . -}}
+{{- $_ := set $fill "admin" (dict "listen" (printf "%s:%d" (.Values.admin.expose | ternary "" "127.0.0.1") (int .Values.admin.port)) "tokensFile" "/etc/shardctl-admin/tokens") -}}
 {{- end -}}
 {{- $given := include "shardctl.given" . | fromJson -}}
 {{- range $field, $value := $fill -}}

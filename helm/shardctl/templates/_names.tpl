@@ -52,12 +52,22 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
 {{- define "shardctl.image" -}}
-{{- include "shardctl.imageOf" (merge (dict "tag" (default .Chart.AppVersion .Values.image.tag)) .Values.image) -}}
+{{- include "shardctl.imageOf" (list . (merge (dict "tag" (default .Chart.AppVersion .Values.image.tag)) .Values.image)) -}}
 {{- end -}}
 
-{{/* The name of an image: {repository, tag, digest}. */}}
+{{/*
+The name of an image. Arguments: the root, {repository, tag, digest}. global.imageRegistry takes the place of the registry in the
+repository, which is its first part where that has a dot or a port, or is localhost.
+*/}}
 {{- define "shardctl.imageOf" -}}
-{{- .repository }}{{ with .tag }}:{{ . }}{{ end }}{{ with .digest }}@{{ . }}{{ end -}}
+{{- $root := index . 0 -}}
+{{- with index . 1 -}}
+{{- $repository := .repository -}}
+{{- with $root.Values.global.imageRegistry -}}
+{{- $repository = printf "%s/%s" . (regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $repository "") -}}
+{{- end -}}
+{{- $repository }}{{ with .tag }}:{{ . }}{{ end }}{{ with .digest }}@{{ . }}{{ end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "shardctl.storeSecret" -}}
@@ -66,4 +76,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{- define "shardctl.adminSecret" -}}
 {{- .Values.admin.existingSecret | default (include "shardctl.named" (dict "root" . "suffix" "admin")) -}}
+{{- end -}}
+
+{{/* Whether the admin listener asks for tokens, on whatever address. */}}
+{{- define "shardctl.adminTokens" -}}
+{{- with .Values.admin -}}{{- if or .expose .tokens .existingSecret -}}true{{- end -}}{{- end -}}
 {{- end -}}

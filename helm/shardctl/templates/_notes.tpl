@@ -6,7 +6,9 @@
 {{- if eq $tasks 0 }}
 * There are no tasks: give them as config.groups, or in configFiles.
 {{- end -}}
-{{- if eq $replicas 0 }}
+{{- if and (eq $replicas 0) (include "shardctl.scaledElsewhere" .) }}
+* The chart does not know how many replicas there will be, and cannot tell whether their caps hold all tasks.
+{{- else if eq $replicas 0 }}
 * There are no replicas: nothing runs until replicaCount is more than 0.
 {{- else if eq $replicas 1 }}
 * There is one replica: while it is replaced, or its node is away, no one runs its tasks. Two or more take over from each other.

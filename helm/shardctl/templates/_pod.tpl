@@ -35,7 +35,7 @@
   mountPath: /run/shardctl
 - name: tmp
   mountPath: /tmp
-{{- if .Values.admin.expose }}
+{{- if include "shardctl.adminTokens" . }}
 - name: admin-tokens
   mountPath: /etc/shardctl-admin
   readOnly: true
@@ -60,7 +60,7 @@ it after the replica has handed its keys over, which the application must agree 
 {{- define "shardctl.app" -}}
 {{- with .Values.app -}}
 - name: app
-  image: {{ include "shardctl.imageOf" .image | quote }}
+  image: {{ include "shardctl.imageOf" (list $ .image) | quote }}
   imagePullPolicy: {{ .image.pullPolicy }}
   restartPolicy: Always
   {{- range $field, $value := pick . "command" "args" "envFrom" "resources" "startupProbe" "readinessProbe" }}
@@ -95,13 +95,18 @@ it after the replica has handed its keys over, which the application must agree 
   emptyDir:
     sizeLimit: 64Mi
 - name: tmp
+  {{- with .Values.tmpSizeLimit }}
+  emptyDir:
+    sizeLimit: {{ . }}
+  {{- else }}
   emptyDir: {}
+  {{- end }}
 {{- if .Values.app.image.repository }}
 - name: app
   emptyDir:
     sizeLimit: 1Mi
 {{- end }}
-{{- if .Values.admin.expose }}
+{{- if include "shardctl.adminTokens" . }}
 - name: admin-tokens
   secret:
     secretName: {{ include "shardctl.adminSecret" . }}
@@ -145,23 +150,29 @@ podAntiAffinity:
 {{- end -}}
 {{- end -}}
 
+{{/* Whether something other than the chart sets how many pods there are: an autoscaler, or hands; empty: the chart does. */}}
+{{- define "shardctl.scaledElsewhere" -}}
+{{- if or .Values.autoscaling.enabled .Values.keda.enabled (kindIs "invalid" .Values.replicaCount) -}}true{{- end -}}
+{{- end -}}
+
 {{/*
-Who says how many pods there are: {by, replicas}. Without an autoscaler it is replicaCount. With one it is the autoscaler, and
+Who says how many pods there are: {by, replicas}. It is the chart, with replicaCount, or else an autoscaler, and then
 `replicas` is left out. But where the Deployment was made with `replicas`, leaving them out would have Kubernetes set the default, 1, and
 then so would every upgrade after it, since Helm removes what was in the last manifest: such a Deployment keeps getting what it
 has just now. Its annotation says which of the two it is.
 */}}
 {{- define "shardctl.scale" -}}
 {{- $live := dict -}}
-{{- if .Values.autoscaling.enabled -}}
+{{- $elsewhere := include "shardctl.scaledElsewhere" . -}}
+{{- if $elsewhere -}}
 {{- $live = lookup "apps/v1" "Deployment" .Release.Namespace (include "shardctl.fullname" .) | default dict -}}
 {{- end -}}
 {{- $marked := dig "metadata" "annotations" "shardctl.dev/replicas" "" $live -}}
-{{- if not .Values.autoscaling.enabled -}}
+{{- if not $elsewhere -}}
 {{- dict "by" "chart" "replicas" .Values.replicaCount | toJson -}}
 {{- else if or (not $live) (eq $marked "autoscaler") -}}
 {{- dict "by" "autoscaler" | toJson -}}
 {{- else -}}
-{{- dict "by" "chart" "replicas" (max (dig "spec" "replicas" 1 $live | int) (int .Values.autoscaling.minReplicas)) | toJson -}}
+{{- dict "by" "chart" "replicas" (max (dig "spec" "replicas" 1 $live | int) (include "shardctl.replicas" . | int)) | toJson -}}
 {{- end -}}
 {{- end -}}

@@ -63,7 +63,7 @@ config.store.uri: is set together with store.{{ empty $made | ternary "existingS
 {{- else if and (not $byEnvironment) (regexMatch "://[^/@]*:[^/@]*@" $uri) (not (contains "$(" $uri)) }}
 config.store.uri: holds a password, which a ConfigMap shows to everybody: give it as store.uri, or in a Secret as store.existingSecret
 {{- end -}}
-{{- $single := and (eq (include "shardctl.replicas" . | int) 1) (not .Values.autoscaling.enabled) (eq .Values.strategy.type "Recreate") -}}
+{{- $single := and (eq (include "shardctl.replicas" . | int) 1) (not (include "shardctl.scaledElsewhere" .)) (eq .Values.strategy.type "Recreate") -}}
 {{- if and (or (hasPrefix "sqlite:" $made) (hasPrefix "sqlite:" $uri)) (not $single) }}
 store.uri: sqlite is a file on one machine, which pods on several cannot share: give the URI of a server, or for a trial replicaCount=1 and strategy.type=Recreate
 {{- end -}}
@@ -75,22 +75,21 @@ store.uri: sqlite is a file on one machine, which pods on several cannot share: 
 {{- if and .tokens .existingSecret }}
 admin.tokens: stand beside admin.existingSecret: give one of them
 {{- end -}}
-{{- if .expose -}}
-{{- if not (or .tokens .existingSecret) }}
+{{- if and .expose (not (or .tokens .existingSecret)) }}
 admin.expose: needs admin.tokens or admin.existingSecret: on the pod network everybody reaches it
 {{- end -}}
+{{- if include "shardctl.adminTokens" $ -}}
+{{- $value := .expose | ternary "expose" (empty .tokens | ternary "existingSecret" "tokens") -}}
 {{- if hasKey (include "shardctl.given" $ | fromJson) "admin" }}
-admin.expose: is set together with admin in configFiles, which the chart does not change: move that to config, less listen and tokensFile
+admin.{{ $value }}: is set together with admin in configFiles, which the chart does not change: move that to config, less listen and tokensFile
 {{- else if or (hasKey ($.Values.config.admin | default dict) "listen") (hasKey ($.Values.config.admin | default dict) "tokensFile") }}
-config.admin: listen and tokensFile come from admin.port and admin.tokens when admin.expose is true: leave them out
+config.admin: listen and tokensFile come from admin.port and admin.tokens: leave them out
 {{- end -}}
 {{- if eq (toString (int .port)) (include "shardctl.httpPort" $) }}
 admin.port: {{ int .port }} is server.listen's port: give another
 {{- else if eq (int .port) (int $.Values.service.port) }}
 admin.port: {{ int .port }} is service.port as well: give another
 {{- end -}}
-{{- else if or .tokens .existingSecret }}
-admin.expose: is false, and the tokens would go unread: set it, or leave them out
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -135,9 +134,16 @@ server.listen: {{ $listen }} is not on the pod network, where probes and the oth
 {{- $timeout := include "shardctl.shutdownTimeout" . -}}
 {{- if eq (include "shardctl.seconds" $timeout) "" }}
 shutdown.timeout: {{ $timeout }} is not a duration that the pod's terminationGracePeriodSeconds can be made of: give one, as 25s
+{{- else if and .Values.terminationGracePeriodSeconds (lt (int .Values.terminationGracePeriodSeconds) (include "shardctl.gracePeriod" . | int)) }}
+terminationGracePeriodSeconds: {{ int .Values.terminationGracePeriodSeconds }} is too short for shutdown.timeout: leave it out, or give at least {{ include "shardctl.gracePeriod" . }}
+{{- end -}}
+{{- range list "affinity" "automountServiceAccountToken" "containers" "dnsConfig" "dnsPolicy" "enableServiceLinks" "hostAliases" "imagePullSecrets" "initContainers" "nodeSelector" "priorityClassName" "runtimeClassName" "securityContext" "serviceAccountName" "shareProcessNamespace" "terminationGracePeriodSeconds" "tolerations" "topologySpreadConstraints" "volumes" -}}
+{{- if hasKey $.Values.extraPodSpec . }}
+extraPodSpec.{{ . }}: is a field that the chart writes: use the value of its own
+{{- end -}}
 {{- end -}}
 {{- $instance := toString ($settings.instance | default "") -}}
-{{- if and (not (contains "$(" $instance)) (or (gt (include "shardctl.replicas" . | int) 1) .Values.autoscaling.enabled) }}
+{{- if and (not (contains "$(" $instance)) (or (gt (include "shardctl.replicas" . | int) 1) (include "shardctl.scaledElsewhere" .)) }}
 instance: {{ $instance }} is the same for all replicas: leave it out, and each has its pod's name
 {{- end -}}
 {{- end -}}
@@ -162,6 +168,29 @@ group {{ $group.name }}: the task {{ $name }} has the braces {{ . }}, allowed ar
 
 {{/* Objects that contradict each other or themselves. */}}
 {{- define "shardctl.problems.objects" -}}
+{{- with .Values.service -}}
+{{- if and .externalTrafficPolicy (eq .type "ClusterIP") }}
+service.externalTrafficPolicy: is for the types NodePort and LoadBalancer, and service.type is {{ .type }}: leave it out
+{{- end -}}
+{{- range $field, $value := pick . "loadBalancerClass" "loadBalancerSourceRanges" -}}
+{{- if and $value (ne $.Values.service.type "LoadBalancer") }}
+service.{{ $field }}: is for the type LoadBalancer, and service.type is {{ $.Values.service.type }}: leave it out
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.keda -}}
+{{- if .enabled -}}
+{{- if $.Values.autoscaling.enabled }}
+keda.enabled: is set together with autoscaling.enabled: choose one of them
+{{- end -}}
+{{- if gt (int .minReplicaCount) (int .maxReplicaCount) }}
+keda.minReplicaCount: {{ int .minReplicaCount }} is more than keda.maxReplicaCount, {{ int .maxReplicaCount }}
+{{- end -}}
+{{- if not .triggers }}
+keda.triggers: there is nothing to scale by: give at least one
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- with .Values.autoscaling -}}
 {{- if .enabled -}}
 {{- if gt (int .minReplicas) (int .maxReplicas) }}

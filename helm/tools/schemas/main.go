@@ -38,12 +38,17 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 // makeFile brings the sources and keeps what is needed of them in a file.
 func makeFile(ctx context.Context, file string, out io.Writer) error {
-	fmt.Fprintln(out, operatorModule)
-	custom, err := operatorDefinitions(ctx)
-	if err != nil {
-		return err
+	custom, modules := definitions{}, []string{}
+	for _, source := range customSources {
+		fmt.Fprintln(out, source.module)
+		found, err := customDefinitions(ctx, source.module, source.files)
+		if err != nil {
+			return err
+		}
+		maps.Copy(custom, found)
+		modules = append(modules, source.module)
 	}
-	kept := newArchive(operatorModule)
+	kept := newArchive(modules...)
 	for _, source := range kubernetesSources {
 		fmt.Fprintln(out, source.module)
 		definitions, err := kubernetesDefinitions(ctx, source.module)

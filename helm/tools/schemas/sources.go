@@ -43,10 +43,18 @@ var kubernetesKinds = []string{
 	"io.k8s.api.rbac.v1.RoleBinding",
 }
 
-// operatorModule has the kinds of the Prometheus operator, which are the same for all versions of Kubernetes.
-const operatorModule = "github.com/prometheus-operator/prometheus-operator@v0.94.1"
-
-var operatorKinds = []string{"podmonitors", "prometheusrules", "servicemonitors"}
+// customSources are modules with custom resource definitions, of which each is the same for all versions of Kubernetes.
+var customSources = []struct {
+	module string
+	files  []string // below the module's root
+}{
+	{"github.com/prometheus-operator/prometheus-operator@v0.94.1", []string{
+		"example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml",
+		"example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+		"example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
+	}},
+	{"github.com/kedacore/keda/v2@v2.20.2", []string{"config/crd/bases/keda.sh_scaledobjects.yaml"}},
+}
 
 // download brings a module through the module proxy, verified like any other, and returns where it is.
 func download(ctx context.Context, module string) (string, error) {
@@ -84,23 +92,22 @@ func kubernetesDefinitions(ctx context.Context, module string) (definitions, err
 	return convertKinds(swagger.Definitions, kubernetesKinds)
 }
 
-// operatorDefinitions reads the served version of each kind of the Prometheus operator from its custom resource
-// definition.
-func operatorDefinitions(ctx context.Context) (definitions, error) {
-	dir, err := download(ctx, operatorModule)
+// customDefinitions reads the served versions of the kinds in a module's custom resource definitions.
+func customDefinitions(ctx context.Context, module string, files []string) (definitions, error) {
+	dir, err := download(ctx, module)
 	if err != nil {
 		return nil, err
 	}
 	all := definitions{}
-	for _, name := range operatorKinds {
-		file := filepath.Join(dir, "example", "prometheus-operator-crd", "monitoring.coreos.com_"+name+".yaml")
-		text, err := os.ReadFile(file) //nolint:gosec // a file of the module that was just downloaded
+	for _, file := range files {
+		//nolint:gosec // a file of the module that was just downloaded
+		text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file)))
 		if err != nil {
 			return nil, err
 		}
 		var resource customResource
 		if err := yaml.Unmarshal(bytes.TrimSpace(text), &resource); err != nil {
-			return nil, fmt.Errorf("read %s: %w", filepath.Base(file), err)
+			return nil, fmt.Errorf("read %s: %w", file, err)
 		}
 		all.addCustomResource(resource)
 	}
