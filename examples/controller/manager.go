@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"log/slog"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -46,7 +48,7 @@ func run(ctx context.Context, cfg *rest.Config, o options, reconcile reconciler)
 	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		return shard.Run(ctx, shard.Config{
 			Store: o.store, Group: "objects", Slots: o.slots, Instance: o.instance, Lease: o.lease, Settle: o.settle,
-			Logger: mgr.GetLogger(),
+			Logger: slog.New(logr.ToSlogHandler(mgr.GetLogger())),
 		}, s.hold)
 	}))
 	if err != nil {

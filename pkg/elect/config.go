@@ -31,7 +31,8 @@ type Config struct {
 
 	// OnStuck is called when the hard deadline (0.9 T) has come and the runs of these keys have not returned. It is
 	// also called T/4 after they were informed that their key is another's. The process must not go on. It is called
-	// once for each such deadline. The default logs and EXITS THE PROCESS with status 75. At the hard deadline it is
+	// once for each such deadline. The default logs, writes a line to stderr, and EXITS THE PROCESS with status 75. At the
+	// hard deadline it is
 	// called although a log sink or a hook holds up the elector.
 	OnStuck func(keys []Key)
 
@@ -59,12 +60,17 @@ func (c *Config) setDefaults() {
 			logged := make(chan struct{})
 			go func() {
 				defer close(logged)
+				// A process whose logger is silent does not vanish without a word either.
+				fmt.Fprintf(
+					os.Stderr, "elect: work of %v goes on although its lease is over: exiting with status %d, so that no "+
+						"other process works on it at the same time\n", keys, exitLeaseLost,
+				)
 				log.Error(
 					ErrLeaseLost, "Runs outlived the lease: exiting, so that no other runs at the same time", "keys",
 					keys,
 				)
 			}()
-			select { // a log that blocks must not keep the process alive
+			select { // a log or a stderr that blocks must not keep the process alive
 			case <-logged:
 			case <-time.After(grace):
 			}

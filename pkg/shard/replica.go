@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"maps"
 	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/clock"
 	"github.com/shardctl/shardctl/internal/cluster"
@@ -23,6 +26,7 @@ import (
 // A Replica is this process's membership in the cluster. Its methods may be called concurrently.
 type Replica struct {
 	cfg     Config
+	log     logr.Logger
 	replica *replica.Replica
 	leave   context.CancelFunc
 	ended   chan struct{}
@@ -51,9 +55,10 @@ func Start(ctx context.Context, cfg Config, work Work) (*Replica, error) {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = cmp.Or(info.Main.Version, version)
 	}
-	r := &Replica{cfg: cfg, groups: slices.Clone(groups), refused: map[string]error{}, ended: make(chan struct{})}
+	log := logr.FromSlogHandler(cmp.Or(cfg.Logger, slog.Default()).Handler())
+	r := &Replica{cfg: cfg, log: log, groups: slices.Clone(groups), refused: map[string]error{}, ended: make(chan struct{})}
 	r.replica = replica.New(replica.Config{
-		Settings: settings, Metrics: cfg.Options.Metrics, Logger: cfg.Logger.WithValues("instance", settings.Instance),
+		Settings: settings, Metrics: cfg.Options.Metrics, Logger: log.WithValues("instance", settings.Instance),
 		OnStuck: onStuck(cfg.Overrun), Version: version, Clock: cfg.Options.clock,
 		Revision: cmp.Or(cfg.Options.Rollout, replica.ProgramRevision(version)),
 	})
@@ -127,10 +132,10 @@ func (r *Replica) open(ctx context.Context) (store.Store, error) {
 		return r.cfg.Options.OpenStore, nil
 	}
 	open := func(ctx context.Context) (store.Store, error) {
-		return store.Open(ctx, r.replica.Settings().StoreConfig(r.cfg.Logger))
+		return store.Open(ctx, r.replica.Settings().StoreConfig(r.log))
 	}
 	db, err := replica.WaitForStore(ctx, -1, open, func(err error, next time.Duration) {
-		r.cfg.Logger.Info("The store cannot be reached: trying again", "error", err.Error(), "duration", next)
+		r.log.Info("The store cannot be reached: trying again", "error", err.Error(), "duration", next)
 		r.replica.StoreFailed(err)
 	})
 	if err != nil && ctx.Err() != nil {
@@ -171,7 +176,7 @@ func (r *Replica) list(ctx context.Context, g Group) bool {
 		err = fmt.Errorf("group %q: KeysFrom: %w", g.Name, err)
 	}
 	if err != nil && ctx.Err() == nil {
-		r.cfg.Logger.Error(err, "KeysFrom failed; keeping the previous list", "group", g.Name)
+		r.log.Error(err, "KeysFrom failed; keeping the previous list", "group", g.Name)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.refused[g.Name] = err
@@ -252,7 +257,7 @@ type Owner struct {
 func (r *Replica) Owned() []string {
 	var keys []string
 	for key, held := range r.view().Held {
-		if held.Phase == cluster.PhaseRunning {
+		if held.Phase == cluster.PhaseRunning && !key.Chore() {
 			keys = append(keys, string(key))
 		}
 	}

@@ -32,10 +32,9 @@ package shard
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -90,8 +89,10 @@ type Config struct {
 	Settle time.Duration
 	// Revision is that of the lists of keys. Where those of two processes differ, the higher revision is in force.
 	Revision int64
-	Logger   logr.Logger
-	Options  Options
+	// Logger gets what happens to this process's keys, and what is wrong. The default is [slog.Default]; to discard
+	// everything, use a logger with [slog.DiscardHandler].
+	Logger  *slog.Logger
+	Options Options
 }
 
 // Options holds settings that most programs leave at their zero value.

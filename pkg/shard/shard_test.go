@@ -1,9 +1,11 @@
 package shard_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -14,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -622,5 +625,59 @@ func TestLoadsAreReported(t *testing.T) {
 		if err := r.SetLoad("topics/topic-0", 7); err != nil {
 			t.Error(err)
 		}
+		// Loads are published under a key of their own, which is none of the program's.
+		for range r.Watch(t.Context()) {
+			held := r.Inside().Cluster().View().Held
+			if held["~weights/topics"].Phase == cluster.PhaseRunning && held["topics/topic-0"].Phase == cluster.PhaseRunning {
+				break
+			}
+		}
+		if owned := r.Owned(); !slices.Equal(owned, []string{"topics/topic-0"}) {
+			t.Errorf("owned: %v", owned)
+		}
 	})
+}
+
+// A program that configures no logger reads what happens in the one that it has anyway.
+func TestLogsToTheDefaultLogger(t *testing.T) {
+	before := slog.Default()
+	t.Cleanup(func() { slog.SetDefault(before) })
+	for name, own := range map[string]bool{"default": false, "its own": true} {
+		synctest.Test(t, func(t *testing.T) {
+			var written, other lockedBuffer
+			cfg := shard.Config{Group: "topics", Keys: names(1)}
+			slog.SetDefault(slog.New(slog.NewTextHandler(&written, nil)))
+			if own {
+				slog.SetDefault(slog.New(slog.NewTextHandler(&other, nil)))
+				cfg.Logger = slog.New(slog.NewTextHandler(&written, nil))
+			}
+			s := newService(t)
+			s.start("a", cfg, s.work("a"))
+			s.shares(map[string]int{"a": 1})
+			if got := written.String(); !strings.Contains(got, "instance=a") || !strings.Contains(got, "key=topics/topic-0") {
+				t.Errorf("%s: nothing of the key's claim in %q", name, got)
+			}
+			if got := other.String(); got != "" {
+				t.Errorf("%s: the default logger got %q", name, got)
+			}
+		})
+	}
+}
+
+// lockedBuffer is a buffer that several goroutines write to.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
