@@ -71,6 +71,22 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	}
 }
 
+// An alert on several problems says in its section which they are, and links each.
+func TestRunbooksNameTheReasonsOfTheirAlert(t *testing.T) {
+	found := sections(t)
+	reasons := regexp.MustCompile(`reason=~?"([^"]+)"`)
+	for _, a := range readAlerts(t) {
+		expr, _, _ := strings.Cut(a.Expr, "unless") // after which come views that do not count
+		for _, m := range reasons.FindAllStringSubmatch(expr, -1) {
+			for reason := range strings.SplitSeq(m[1], "|") {
+				if link := "](problems.md#" + strings.ToLower(reason) + ")"; !strings.Contains(found[strings.ToLower(a.Alert)], link) {
+					t.Errorf("the section %s does not link %s", a.Alert, reason)
+				}
+			}
+		}
+	}
+}
+
 var queryInDocs = regexp.MustCompile("(?s)```promql\n(.*?)```")
 
 func TestQueriesOfRunbooksNameWhatIsThere(t *testing.T) {
