@@ -16,7 +16,6 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
-
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 

@@ -120,7 +120,7 @@ func (l *Login) fields() field.List {
 		{Name: "credsFile", Value: field.Text{To: &l.CredsFile}, Doc: "File with a JWT and its seed."},
 		{Name: "nkeyFile", Value: field.Text{To: &l.NKeyFile}, Doc: "File with the seed of an NKey."},
 		{Name: "tokenFile", Value: field.Text{To: &l.TokenFile}, Doc: "File whose content is a token."},
-	}, l.Login.Fields("that of the address")...)
+	}, l.Fields("that of the address")...)
 }
 
 // Kind reads sources of NATS from a configuration.
@@ -210,5 +210,5 @@ func (l Login) validate() []decode.FieldError {
 			wrong = append(wrong, decode.FieldError{Path: []string{way.field}, Message: message})
 		}
 	}
-	return slices.Concat(wrong, l.Login.Validate(), l.ValidateUser())
+	return slices.Concat(wrong, l.Validate(), l.ValidateUser())
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 

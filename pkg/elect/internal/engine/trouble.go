@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/record"
-
 	"github.com/shardctl/shardctl/pkg/store/driver"
 )
 
