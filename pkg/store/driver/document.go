@@ -184,7 +184,7 @@ type Query struct {
 	Reverse     bool     // the last by ID first
 
 	NoBody    bool // leave Body nil
-	CountOnly bool // no documents, only Result.Total
+	CountOnly bool // no documents, only Reply.Total
 }
 
 // After is q for what follows an ID in the order of q.
