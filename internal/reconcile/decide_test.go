@@ -253,3 +253,15 @@ func TestChoresAreNotReleased(t *testing.T) {
 		t.Errorf("tracked are %v", names)
 	}
 }
+
+// The room of a long list is used again for one as long, and let go once the list has become short.
+func TestRoomOfKeys(t *testing.T) {
+	long := make([]balancer.Key, 10_000)
+	long[9_999].Key = "g/removed"
+	if room := roomOf(long[:9_000]); cap(room) != 10_000 || room[:10_000][9_999].Key != "" {
+		t.Errorf("of 9,000 keys: room for %d, the last of before %q", cap(room), room[:10_000][9_999].Key)
+	}
+	if room := roomOf(long[:10]); room != nil {
+		t.Errorf("of 10 keys: room for %d", cap(room))
+	}
+}

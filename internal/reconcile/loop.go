@@ -156,7 +156,7 @@ func (l *Loop) once(ctx context.Context, past history, now time.Time) (time.Dura
 	s := newSituation(view, declared, l.cfg.Policy, past.calm(view, now))
 	s.keys = past.keys
 	d, report := s.decide(past.wave, now)
-	past.keys, past.wave = s.keys, d.Wave
+	past.keys, past.wave = roomOf(s.keys), d.Wave
 	if last := l.Report(); last != nil && slices.Equal(last.Unassigned, report.Unassigned) {
 		report.Unassigned = last.Unassigned // there may be very many, and snapshots hold them as well
 	}
@@ -211,6 +211,17 @@ type history struct {
 	began   time.Time
 	wave    Wave
 	keys    []balancer.Key // of the last input: its room is used again, since there may be very many
+}
+
+// roomOf returns the room of an input's keys for the next one, and none where it is far larger than they needed: a list
+// that has shrunk must not hold the memory of the one before for ever.
+func roomOf(keys []balancer.Key) []balancer.Key {
+	const few = 1000
+	if cap(keys) > 4*len(keys)+few {
+		return nil
+	}
+	clear(keys[len(keys):cap(keys)])
+	return keys
 }
 
 // follow notes when the membership last changed, clients apart.

@@ -58,7 +58,7 @@ func (s *situation) inputOf() balancer.Input {
 			key.Paused = key.Paused || k.Discovered && s.removedSince(k.Key, g.AsOf)
 			s.keys = append(s.keys, key)
 		}
-		group.Keys = s.keys[first:]
+		group.Keys = slices.Clip(s.keys[first:])
 		s.closeToStrangers(&in, g)
 		s.closeCordoned(&in, g)
 		in.Groups = append(in.Groups, group)

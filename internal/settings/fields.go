@@ -2,6 +2,7 @@ package settings
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -278,6 +279,17 @@ func GroupFieldsOf(g *Group, shown decode.Fields) field.List {
 			"$(SHARDCTL_TASK) for the task's name, $(SHARDCTL_INDEX) for the number of a slot. defaults count for it.",
 			"What runs for each slot, or for each that is discovered: a task without a name. Required with either."),
 	}
+}
+
+var anyOfGroupShown = slices.ContainsFunc(GroupFieldsOf(&Group{}, nil), func(f field.Field) bool { return f.Shown })
+
+// Declared returns the fields of the group that are shown, by name, as a configuration has them; nil where there are
+// none.
+func (g *Group) Declared() map[string]string {
+	if !anyOfGroupShown {
+		return nil
+	}
+	return GroupFieldsOf(g, nil).Shown()
 }
 
 // Fields lists the fields of a group's discover, beside those that say who is asked.

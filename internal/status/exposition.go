@@ -25,12 +25,16 @@ type exposition struct {
 	at   time.Time // when making the last one began
 }
 
-// now is the newest one, which is no older than metricsAge. Who comes while it is made waits for it.
-func (x *exposition) now() *answer {
+// now returns the newest one, which began less than metricsAge before it was asked for.
+func (x *exposition) now() *answer { return x.askedAt(time.Now()) }
+
+// askedAt returns it for a request that came at a moment. All that come while one is made share it, however long that takes.
+func (x *exposition) askedAt(asked time.Time) *answer {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if began := time.Now(); x.last == nil || began.Sub(x.at) >= metricsAge {
-		x.last, x.at = makeAnswer(x.write), began
+	if x.last == nil || asked.Sub(x.at) >= metricsAge {
+		x.at = time.Now()
+		x.last = makeAnswer(x.write)
 	}
 	return x.last
 }

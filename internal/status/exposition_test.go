@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
@@ -130,4 +131,20 @@ func TestSlowReadersOfMetrics(t *testing.T) {
 		close(may)
 		slow.Wait()
 	})
+}
+
+// Who asks while one is made that takes longer than it may be old takes that one, and does not have another made.
+func TestWhoWaitsForMetricsTakesThem(t *testing.T) {
+	g := &gathering{Gatherer: prometheus.NewRegistry()}
+	x := exposition{log: logr.Discard(), from: g}
+	x.now()
+	for _, tt := range []struct {
+		after time.Duration // the last one began
+		made  int64
+	}{{-time.Second, 1}, {metricsAge - 1, 1}, {metricsAge, 2}} {
+		x.askedAt(x.at.Add(tt.after))
+		if n := g.n.Load(); n != tt.made {
+			t.Errorf("asked %v after it began: %d made, want %d", tt.after, n, tt.made)
+		}
+	}
 }

@@ -208,7 +208,7 @@ func (m *maker) listTasks() []api.Task {
 func (m *maker) group(g *settings.Group) (api.Group, []failingTask) {
 	group := api.Group{
 		Name: g.Name, Cap: g.Cap, Overrides: m.overrides.groups[g.Name], Discovery: m.in.Lists.showDiscovery(g),
-		Weights: m.in.Lists.showWeights(g), Slots: g.Slots, Declared: settings.GroupFieldsOf(g, nil).Shown(),
+		Weights: m.in.Lists.showWeights(g), Slots: g.Slots, Declared: g.Declared(),
 	}
 	var fail []failingTask
 	owned := map[string]int{}
