@@ -61,7 +61,7 @@ here fails there, too.
 {{- define "shardctl.least" -}}
 {{- if .Values.autoscaling.enabled -}}
 {{- dict "field" "autoscaling.minReplicas" "replicas" .Values.autoscaling.minReplicas | toJson -}}
-{{- else if .Values.keda.enabled -}}
+{{- else if (.Values.keda | default dict).enabled -}}
 {{- dict "field" "keda.minReplicaCount" "replicas" .Values.keda.minReplicaCount | toJson -}}
 {{- else -}}
 {{- dict "field" "replicaCount" "replicas" .Values.replicaCount | toJson -}}

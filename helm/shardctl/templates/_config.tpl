@@ -58,7 +58,7 @@ groups: slice
       "store" (dict "uri" "$(SHARDCTL_STORE_URI)")
       "pod" (dict "uid" "$(POD_UID)" "container" "shardctl" "dir" "/run/shardctl") -}}
 {{- if include "shardctl.adminTokens" . -}}
-{{- $_ := set $fill "admin" (dict "listen" (printf "%s:%d" (.Values.admin.expose | ternary "" "127.0.0.1") (int .Values.admin.port)) "tokensFile" "/etc/shardctl-admin/tokens") -}}
+{{- $_ := set $fill "admin" (dict "listen" (printf "%s:%d" (ternary "" "127.0.0.1" (not (empty .Values.admin.expose))) (int .Values.admin.port)) "tokensFile" "/etc/shardctl-admin/tokens") -}}
 {{- end -}}
 {{- $given := include "shardctl.given" . | fromJson -}}
 {{- range $field, $value := $fill -}}

@@ -63,7 +63,7 @@ repository, which is its first part where that has a dot or a port, or is localh
 {{- $root := index . 0 -}}
 {{- with index . 1 -}}
 {{- $repository := .repository -}}
-{{- with $root.Values.global.imageRegistry -}}
+{{- with ($root.Values.global | default dict).imageRegistry -}}
 {{- $repository = printf "%s/%s" . (regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $repository "") -}}
 {{- end -}}
 {{- $repository }}{{ with .tag }}:{{ . }}{{ end }}{{ with .digest }}@{{ . }}{{ end -}}

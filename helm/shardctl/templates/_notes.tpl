@@ -27,7 +27,7 @@
 {{- with .Values.podDisruptionBudget -}}
 {{- if and .enabled (kindIs "invalid" .minAvailable) (eq (include "shardctl.whole" .maxUnavailable) "0") }}
 * podDisruptionBudget.maxUnavailable is 0: no node with a replica can be drained.
-{{- else if and .enabled (regexMatch "^[0-9]+$" (include "shardctl.whole" .minAvailable)) (ge (include "shardctl.whole" .minAvailable | atoi) $replicas) }}
+{{- else if and .enabled $replicas (regexMatch "^[0-9]+$" (include "shardctl.whole" .minAvailable)) (ge (include "shardctl.whole" .minAvailable | atoi) $replicas) }}
 * podDisruptionBudget.minAvailable is {{ include "shardctl.whole" .minAvailable }} of {{ $replicas }}: no node with a replica can be drained.
 {{- end -}}
 {{- end -}}
@@ -37,6 +37,10 @@
 * The autoscaler counts in percent of {{ $name }}.requests.cpu, which is not set: it knows no number.
 {{- end -}}
 {{- end -}}
+{{- end -}}
+{{- if and .Values.autoscaling.enabled .Values.autoscaling.targetCPUUtilizationPercentage (eq (toString (dig "requests" "cpu" "" (.Values.resources | default dict))) "50m") }}
+* The autoscaler counts in percent of resources.requests.cpu, 50m by default, which fits shardctl alone: with tasks that
+  need a processor it goes to maxReplicas at once. Request what a replica with its tasks needs.
 {{- end -}}
 {{- if contains "sqlite:" (printf "%s %s" .Values.store.uri (dig "store" "uri" "" .Values.config)) }}
 * The store is a SQLite file: without a volume of its own it is gone with the pod, and with it which jobs are done.

@@ -152,7 +152,7 @@ podAntiAffinity:
 
 {{/* Whether something other than the chart sets how many pods there are: an autoscaler, or hands; empty: the chart does. */}}
 {{- define "shardctl.scaledElsewhere" -}}
-{{- if or .Values.autoscaling.enabled .Values.keda.enabled (kindIs "invalid" .Values.replicaCount) -}}true{{- end -}}
+{{- if or .Values.autoscaling.enabled (.Values.keda | default dict).enabled (kindIs "invalid" .Values.replicaCount) -}}true{{- end -}}
 {{- end -}}
 
 {{/*

@@ -79,7 +79,7 @@ admin.tokens: stand beside admin.existingSecret: give one of them
 admin.expose: needs admin.tokens or admin.existingSecret: on the pod network everybody reaches it
 {{- end -}}
 {{- if include "shardctl.adminTokens" $ -}}
-{{- $value := .expose | ternary "expose" (empty .tokens | ternary "existingSecret" "tokens") -}}
+{{- $value := empty .expose | not | ternary "expose" (empty .tokens | ternary "existingSecret" "tokens") -}}
 {{- if hasKey (include "shardctl.given" $ | fromJson) "admin" }}
 admin.{{ $value }}: is set together with admin in configFiles, which the chart does not change: move that to config, less listen and tokensFile
 {{- else if or (hasKey ($.Values.config.admin | default dict) "listen") (hasKey ($.Values.config.admin | default dict) "tokensFile") }}
@@ -87,7 +87,7 @@ config.admin: listen and tokensFile come from admin.port and admin.tokens: leave
 {{- end -}}
 {{- if eq (toString (int .port)) (include "shardctl.httpPort" $) }}
 admin.port: {{ int .port }} is server.listen's port: give another
-{{- else if eq (int .port) (int $.Values.service.port) }}
+{{- else if and .expose (eq (int .port) (int $.Values.service.port)) }}
 admin.port: {{ int .port }} is service.port as well: give another
 {{- end -}}
 {{- end -}}
@@ -137,10 +137,18 @@ shutdown.timeout: {{ $timeout }} is not a duration that the pod's terminationGra
 {{- else if and .Values.terminationGracePeriodSeconds (lt (int .Values.terminationGracePeriodSeconds) (include "shardctl.gracePeriod" . | int)) }}
 terminationGracePeriodSeconds: {{ int .Values.terminationGracePeriodSeconds }} is too short for shutdown.timeout: leave it out, or give at least {{ include "shardctl.gracePeriod" . }}
 {{- end -}}
-{{- range list "affinity" "automountServiceAccountToken" "containers" "dnsConfig" "dnsPolicy" "enableServiceLinks" "hostAliases" "imagePullSecrets" "initContainers" "nodeSelector" "priorityClassName" "runtimeClassName" "securityContext" "serviceAccountName" "shareProcessNamespace" "terminationGracePeriodSeconds" "tolerations" "topologySpreadConstraints" "volumes" -}}
-{{- if hasKey $.Values.extraPodSpec . }}
+{{- range list "affinity" "automountServiceAccountToken" "containers" "dnsConfig" "dnsPolicy" "enableServiceLinks" "hostAliases" "imagePullSecrets" "initContainers" "nodeSelector" "priorityClassName" "runtimeClassName" "securityContext" "terminationGracePeriodSeconds" "tolerations" "topologySpreadConstraints" "volumes" -}}
+{{- if hasKey ($.Values.extraPodSpec | default dict) . }}
 extraPodSpec.{{ . }}: is a field that the chart writes: use the value of its own
 {{- end -}}
+{{- end -}}
+{{- range list "hostPID" "restartPolicy" "serviceAccount" "serviceAccountName" "shareProcessNamespace" -}}
+{{- if hasKey ($.Values.extraPodSpec | default dict) . }}
+extraPodSpec.{{ . }}: is a field that must be as the chart has it: leave it out
+{{- end -}}
+{{- end -}}
+{{- if and (($.Values.extraPodSpec | default dict).hostNetwork) (not (include "shardctl.adminTokens" .)) }}
+extraPodSpec.hostNetwork: brings the admin listener onto the node's loopback, where every process may ask for changes: give admin.tokens or admin.existingSecret
 {{- end -}}
 {{- $instance := toString ($settings.instance | default "") -}}
 {{- if and (not (contains "$(" $instance)) (or (gt (include "shardctl.replicas" . | int) 1) (include "shardctl.scaledElsewhere" .)) }}
@@ -168,7 +176,20 @@ group {{ $group.name }}: the task {{ $name }} has the braces {{ . }}, allowed ar
 
 {{/* Objects that contradict each other or themselves. */}}
 {{- define "shardctl.problems.objects" -}}
+{{- range $name, $change := .Values.prometheusRule.rules -}}
+{{- if hasKey (($change | default dict).labels | default dict) "severity" }}
+prometheusRule.rules.{{ $name }}.labels.severity: would be another severity: give it as prometheusRule.rules.{{ $name }}.severity
+{{- end -}}
+{{- end -}}
+{{- if hasKey (.Values.prometheusRule.additionalRuleLabels | default dict) "severity" }}
+prometheusRule.additionalRuleLabels.severity: would be one for all alerts: give it for each, as prometheusRule.rules.NAME.severity
+{{- end -}}
 {{- with .Values.service -}}
+{{- if and (eq (toString .clusterIP) "None") (ne .type "ClusterIP") }}
+service.clusterIP: None is for the type ClusterIP, and service.type is {{ .type }}: leave it out
+{{- else if and (eq (toString .clusterIP) "None") (ne (toString (int .port)) (include "shardctl.httpPort" $)) }}
+service.port: {{ int .port }} is not the pods' own, which a headless Service leads to: give {{ include "shardctl.httpPort" $ }}
+{{- end -}}
 {{- if and .externalTrafficPolicy (eq .type "ClusterIP") }}
 service.externalTrafficPolicy: is for the types NodePort and LoadBalancer, and service.type is {{ .type }}: leave it out
 {{- end -}}
@@ -180,6 +201,11 @@ service.{{ $field }}: is for the type LoadBalancer, and service.type is {{ $.Val
 {{- end -}}
 {{- with .Values.keda -}}
 {{- if .enabled -}}
+{{- range $field := list "minReplicaCount" "maxReplicaCount" "pollingInterval" -}}
+{{- if not (get $.Values.keda $field) }}
+keda.{{ $field }}: is missing: give a number of 1 or more
+{{- end -}}
+{{- end -}}
 {{- if $.Values.autoscaling.enabled }}
 keda.enabled: is set together with autoscaling.enabled: choose one of them
 {{- end -}}
