@@ -261,12 +261,22 @@ func TestSizes(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
 	r.add("a", big, big, big, big, big, big)
 	r.add("a", numbers(600)...)
-	s := r.open(1)
-	got := s.Take(6)
-	s.Ack(got...)
-	for range 6 {
-		got = append(got, s.Take(100)...)
-		s.Ack(got[len(got)-100:]...)
+	s, opened := r.open(1), int64(1)
+	var got []subscribe.Message
+	for len(got) < 606 {
+		next, err := s.TryReceive(1)
+		if err != nil && strings.Contains(err.Error(), "come again") {
+			// The library drops a message where more come at once than its queue holds. The next session gets it.
+			s.Close()
+			opened++
+			s = r.open(opened)
+			continue
+		}
+		if err != nil {
+			t.Fatalf("after %d messages: %v", len(got), err)
+		}
+		s.Ack(next...)
+		got = append(got, next...)
 	}
 	if len(got[5].Body) != len(big) || subscribetest.Texts(got[6:]) != strings.Join(numbers(600), " ") {
 		t.Errorf("got %d bytes and %s", len(got[5].Body), subscribetest.Texts(got[6:]))
