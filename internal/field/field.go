@@ -122,6 +122,9 @@ func (l List) Print() decode.Fields {
 	return fields
 }
 
+// AnyShown reports whether the list has fields that are shown. Where it has none, no list need be made to show them.
+func (l List) AnyShown() bool { return slices.ContainsFunc(l, func(f Field) bool { return f.Shown }) }
+
 // Shown are the fields that are shown, by name, as a configuration has them; nil where there are none.
 func (l List) Shown() map[string]string {
 	shown := slices.DeleteFunc(slices.Clone(l), func(f Field) bool { return !f.Shown })

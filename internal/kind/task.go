@@ -128,7 +128,7 @@ func oneOf[T ~string](all ...T) []string {
 var (
 	ofAny        = FieldsOf(&tasks.Task{}, nil, nil)
 	fieldsOfWork = Fields{Owned: ofAny.Names(field.Owned), Ticked: ofAny.Names(field.Ticked)}
-	anyShown     = slices.ContainsFunc(ofAny, func(f field.Field) bool { return f.Shown })
+	anyShown     = ofAny.AnyShown()
 )
 
 // FieldsOfWork are those of work that can be restarted, and fired at ticks. They must not be changed.

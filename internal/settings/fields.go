@@ -2,7 +2,6 @@ package settings
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -281,7 +280,7 @@ func GroupFieldsOf(g *Group, shown decode.Fields) field.List {
 	}
 }
 
-var anyOfGroupShown = slices.ContainsFunc(GroupFieldsOf(&Group{}, nil), func(f field.Field) bool { return f.Shown })
+var anyOfGroupShown = GroupFieldsOf(&Group{}, nil).AnyShown()
 
 // Declared returns the fields of the group that are shown, by name, as a configuration has them; nil where there are
 // none.
